@@ -1,0 +1,82 @@
+// Keys, the live region, the theme switch and the live player: what Gradio has no setting for.
+(() => {
+  const find = (selector) => document.querySelector(selector);
+  const isShown = (element) => element !== null && element.offsetParent !== null;
+
+  // Sound that was sent but not yet heard must end with Stop, too.
+  const silence = () => document.querySelectorAll("#live audio").forEach((audio) => audio.pause());
+  window.studio = { silence };
+
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
+      const speak = find("#speak");
+      if (!isShown(speak)) return;
+      event.preventDefault();
+      speak.click();
+    } else if (event.key === "Escape") {
+      silence();
+      if (isShown(find("#stop"))) find("#stop").click();
+    }
+  });
+
+  // The live player leaves when it has played to its end; a new stream brings it back.
+  document.addEventListener("ended", (event) => setPlayed(event, true), true);
+  document.addEventListener("loadstart", (event) => setPlayed(event, false), true);
+  const setPlayed = (event, isOver) =>
+    event.target.closest?.("#live")?.classList.toggle("played", isOver);
+
+  // Speak and Stop change places: whoever pressed one by keyboard keeps the focus there.
+  let hadFocus = false;
+  document.addEventListener("click", (event) => {
+    hadFocus = event.target.closest?.("#speak, #stop") === document.activeElement;
+    if (event.target.closest?.("#theme-switch")) switchTheme();
+  }, true);
+  const keepFocus = () => {
+    if (!hadFocus || document.activeElement !== document.body) return;
+    const button = [find("#speak"), find("#stop")].find(isShown);
+    button?.focus({ preventScroll: true });
+  };
+
+  // Announce a change of state once, not every tick of the counter.
+  let announced = "ready";
+  const announce = () => {
+    const status = find("#status [data-state]");
+    if (status === null) return;
+    const { state } = status.dataset;
+    const words = state === "speaking" ? "Speaking" : status.textContent;
+    if (state !== announced || (state === "error" && words !== region.textContent)) {
+      region.textContent = words;
+    }
+    announced = state;
+  };
+  const region = document.createElement("div");
+  region.id = "announcer";
+  region.setAttribute("role", "status");
+  region.setAttribute("aria-live", "polite");
+
+  const themeKey = "studio-theme";
+  const isDark = () => document.body.classList.contains("dark");
+  const switchTheme = () => {
+    document.body.classList.toggle("dark");
+    localStorage.setItem(themeKey, isDark() ? "dark" : "light");
+  };
+
+  const begin = () => {
+    document.body.append(region);
+    const chosen = localStorage.getItem(themeKey);
+    let isReady = false;
+    new MutationObserver(() => {
+      announce();
+      keepFocus();
+      const text = find("#text textarea");
+      if (isReady || text === null) return;
+      isReady = true;
+      text.dir = "auto";
+      if (chosen !== null) document.body.classList.toggle("dark", chosen === "dark");
+      const note = find("#no-microphone");
+      if (note !== null) note.hidden = window.isSecureContext;
+    }).observe(document.body, { childList: true, subtree: true, characterData: true });
+  };
+  if (document.body === null) document.addEventListener("DOMContentLoaded", begin);
+  else begin();
+})();

@@ -1,0 +1,1 @@
+"""From codes to sound: the delay pattern, the codecs and exact streaming."""

@@ -1,0 +1,60 @@
+"""What every codec offers the engine, and how one is opened.
+
+- A codec turns aligned frames of codes into mono float32 samples, ``hop`` samples per frame.
+- Its context is bounded: frame t depends on frames t - context_left .. t + context_right only, so
+  ``engine.codec.streaming`` can decode any codec in pieces, exactly.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from engine.codec.nano import NanoCodec
+from engine.codec.weights import read_json
+from engine.errors import CheckpointError
+
+
+class Codec(Protocol):
+    """A decoder of codes with bounded context, on one device."""
+
+    sample_rate_hz: int
+    hop: int  # samples per frame
+    num_codebooks: int
+    codebook_size: int
+    context_left: int  # frames
+    context_right: int  # frames
+
+    @property
+    def device(self) -> torch.device:
+        """Where ``decode`` wants its codes."""
+        ...
+
+    @property
+    def decode_rows(self) -> int:
+        """Rows of every call made for streaming; see ``engine.codec.streaming``."""
+        ...
+
+    def decode(self, codes: Tensor) -> Tensor:
+        """Codes [B, T, num_codebooks] int64 to samples [B, T * hop] float32.
+
+        Beyond the first and last frame the codec's own zero padding applies.
+        """
+        ...
+
+
+CODECS: dict[str, type[NanoCodec]] = {"nano": NanoCodec}
+
+
+def open_codec(folder: Path, device: torch.device | str) -> Codec:
+    """The codec described by ``folder/codec.json``; raises ``CheckpointError`` when unusable."""
+    config = read_json(folder / "codec.json")
+    codec_type = config.get("codec_type")
+    if codec_type not in CODECS:
+        raise CheckpointError(
+            f"model: codec.json has codec_type {codec_type!r}; known are {', '.join(CODECS)}."
+        )
+    return CODECS[codec_type].open(folder, config, device)

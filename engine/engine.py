@@ -1,0 +1,306 @@
+"""The engine: one open checkpoint, one queue, one thread; both doors come in here.
+
+    engine = Engine.open("assets/nano")
+    samples, sample_rate_hz = engine.speak("Hello there.", voice="heart", seed=7).read()
+
+- ``submit`` validates at once and either admits or refuses; it never blocks on the model.
+- A request's samples depend on the request and the checkpoint alone: alone or under load, read
+  whole or in pieces, they are the same.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import secrets
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from engine.codec.base import Codec, open_codec
+from engine.errors import Cancelled, NotFound, QueueFull, Unavailable
+from engine.family import Family, open_family
+from engine.hub import checkpoint_folder
+from engine.job import Job
+from engine.longform import plan_segments
+from engine.loop import EngineLoop
+from engine.queue import AdmissionQueue
+from engine.request import Delivery, FinishReason, Sampling, SpeechRequest, Timings
+from engine.sampling.settings import resolve
+from engine.sampling.slots import SlotSampler
+from engine.scheduler import Scheduler
+from engine.speaker.cache import EmbeddingCache, content_key
+from engine.speaker.encoder import SpeakerEncoder, open_speaker_encoder
+from engine.speaker.voices import load_voices
+from engine.stream import SpeechStream
+from engine.validate import check_request
+
+DEFAULT_NUM_SLOTS = 8
+DEFAULT_MAX_WAITING = 64
+DEFAULT_MAX_WAITING_PER_OWNER = 16
+# Assumed duration of a request before one has ended, in seconds.
+FIRST_SERVICE_S = 2.0
+SERVICE_SMOOTHING = 0.2
+
+
+@dataclass(frozen=True)
+class EngineStats:
+    """A look at the engine from outside; cheap and never blocking on the model."""
+
+    num_slots: int
+    num_live: int
+    num_waiting: int
+    heartbeat_age_s: float
+    mean_service_s: float
+    is_draining: bool
+
+
+class Engine:
+    """Speech from text and a voice. Thread-safe; make one per process and close it at the end."""
+
+    def __init__(
+        self,
+        family: Family,
+        codec: Codec,
+        encoder: SpeakerEncoder | None,
+        voices: Mapping[str, Tensor],
+        *,
+        name: str = "model",
+        num_slots: int = DEFAULT_NUM_SLOTS,
+        max_waiting: int = DEFAULT_MAX_WAITING,
+        max_waiting_per_owner: int = DEFAULT_MAX_WAITING_PER_OWNER,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.name = name
+        self.family = family
+        self.codec = codec
+        self.encoder = encoder
+        self.voices = dict(voices)
+        self.num_slots = num_slots
+        self._clock = clock
+        self._changed = threading.Condition()
+        self._mean_service_s = FIRST_SERVICE_S
+        self._is_draining = False
+        self._embeddings = EmbeddingCache()
+        self._scheduler: Scheduler[Job] = Scheduler(
+            num_slots, AdmissionQueue(max_waiting, max_waiting_per_owner)
+        )
+        sampler = SlotSampler(
+            num_slots,
+            family.num_codebooks,
+            family.codebook_size,
+            family.audio_vocab,
+            family.device,
+        )
+        self._loop = EngineLoop(
+            family.open_runner(num_slots),
+            sampler,
+            codec,
+            self._scheduler,
+            self._changed,
+            clock,
+            self._learn_service_time,
+        )
+        self._loop.start()
+
+    @classmethod
+    def open(
+        cls,
+        model: str | Path,
+        *,
+        device: str = "auto",
+        dtype: torch.dtype | None = None,
+        num_slots: int = DEFAULT_NUM_SLOTS,
+        max_waiting: int = DEFAULT_MAX_WAITING,
+        max_waiting_per_owner: int = DEFAULT_MAX_WAITING_PER_OWNER,
+    ) -> Engine:
+        """Open a checkpoint folder or hub repository and start the engine thread.
+
+        ``device`` "auto" takes the GPU if there is one. Raises ``CheckpointError`` with one clear
+        sentence when anything is missing, damaged or too large for the memory.
+        """
+        if device == "auto":
+            device = "cuda" if torch.cuda.is_available() else "cpu"
+        folder = checkpoint_folder(model)
+        place = torch.device(device)
+        family = open_family(folder, place, dtype)
+        return cls(
+            family,
+            open_codec(folder, place),
+            open_speaker_encoder(folder),
+            load_voices(folder),
+            name=folder.name if Path(model).is_dir() else str(model),
+            num_slots=num_slots,
+            max_waiting=max_waiting,
+            max_waiting_per_owner=max_waiting_per_owner,
+        )
+
+    # Voices ----------------------------------------------------------------------------------
+
+    @property
+    def default_voice(self) -> str | None:
+        """Name of the voice that speaks when none is chosen, or None without any voice."""
+        declared = self.family.default_voice
+        return declared if declared in self.voices else next(iter(self.voices), None)
+
+    def voice(self, name: str | None) -> Tensor | None:
+        """The embedding of a named voice; None or "default" is the default voice.
+
+        Raises ``NotFound`` with near names.
+        """
+        if name is None or name == "default":
+            return None if self.default_voice is None else self.voices[self.default_voice]
+        if name in self.voices:
+            return self.voices[name]
+        near = difflib.get_close_matches(name, self.voices, n=10, cutoff=0.0)
+        raise NotFound(
+            f"voice: there is no voice {name[:64]!r}; choose one of {', '.join(near) or 'none'}.",
+            field="voice",
+            code="voice_not_found",
+        )
+
+    def embed(self, samples: np.ndarray, sample_rate_hz: int) -> Tensor:
+        """Speaker embedding [speaker_dim] of a mono float32 recording, cached by its content.
+
+        Raises ``InvalidReference`` when the recording cannot carry a voice.
+        """
+        encoder = self.encoder
+        if encoder is None:
+            raise NotFound(
+                "reference: this model came without a speaker encoder; choose a stored voice.",
+                field="reference",
+                code="encoder_missing",
+            )
+        key = content_key(samples, sample_rate_hz)
+        return self._embeddings.get(key, lambda: encoder.encode(samples, sample_rate_hz))
+
+    # Speaking --------------------------------------------------------------------------------
+
+    def speak(
+        self,
+        text: str,
+        *,
+        voice: str | None = None,
+        reference: tuple[np.ndarray, int] | None = None,
+        seed: int | None = None,
+        sampling: Sampling | None = None,
+        delivery: Delivery | None = None,
+        language: str | None = None,
+        max_new_frames: int | None = None,
+    ) -> SpeechStream:
+        """Speak ``text``; iterate over the result for chunks, or ``.read()`` it whole.
+
+        ``voice`` names a stored voice; ``reference`` (float32 mono samples, rate in hertz) takes
+        precedence. Without a ``seed`` one is drawn; it stands in the result's ``seed``.
+        """
+        speaker = self.voice(voice) if reference is None else self.embed(*reference)
+        return self.submit(
+            SpeechRequest(
+                text=text,
+                speaker=speaker,
+                sampling=sampling or Sampling(),
+                delivery=delivery or Delivery(),
+                seed=draw_seed() if seed is None else seed,
+                max_new_frames=max_new_frames,
+                language=language,
+            )
+        )
+
+    def submit(self, request: SpeechRequest) -> SpeechStream:
+        """Admit a request and return its stream at once.
+
+        Raises ``InvalidRequest`` naming the field, ``QueueFull`` / ``OwnerShareUsed`` with the wait
+        when there is no place, ``Unavailable`` while draining.
+        """
+        text = check_request(request, self.family)
+        sampling = resolve(request.sampling, self.family.sampling_defaults)
+        segments = plan_segments(text, self.family.segment_chars)
+        # Controls and room are the same for every segment: the longest shows whether they hold.
+        self.family.prompt(max(segments, key=len), request.delivery, request.speaker)
+        timings = Timings(submitted_s=self._clock())
+        stream = SpeechStream(
+            request.request_id,
+            request.seed,
+            self.codec.sample_rate_hz,
+            timings,
+            on_cancel=lambda: self._cancel(job),
+            place=lambda: self._place(job),
+        )
+        job = Job(request, segments, sampling, stream, self.family, self.codec)
+        with self._changed:
+            if self._is_draining:
+                raise Unavailable(
+                    "queue: the studio is shutting down; try again in 30 s.", retry_after_s=30
+                )
+            queue = self._scheduler.queue
+            queue.put(job, wait_s=math.ceil(self._wait_s(len(queue))))
+            self._changed.notify_all()
+        return stream
+
+    def _cancel(self, job: Job) -> None:
+        with self._changed:
+            job.is_cancelled = True
+            was_waiting = self._scheduler.queue.remove(job)
+            self._changed.notify_all()
+        if was_waiting:
+            job.stream.finish(FinishReason.CANCELLED, Cancelled("request: it was cancelled."))
+
+    def _place(self, job: Job) -> tuple[int, float] | None:
+        with self._changed:
+            num_ahead = self._scheduler.queue.num_ahead(job)
+        return None if num_ahead is None else (num_ahead, self._wait_s(num_ahead))
+
+    def _wait_s(self, num_ahead: int) -> float:
+        return max(1.0, (num_ahead + 1) / self.num_slots * self._mean_service_s)
+
+    def _learn_service_time(self, job: Job) -> None:
+        timings = job.stream.timings
+        if timings.admitted_s is not None and timings.finished_s is not None:
+            served_s = timings.finished_s - timings.admitted_s
+            self._mean_service_s += SERVICE_SMOOTHING * (served_s - self._mean_service_s)
+
+    # Life ------------------------------------------------------------------------------------
+
+    @property
+    def stats(self) -> EngineStats:
+        """Slots, queue and heartbeat now."""
+        with self._changed:
+            return EngineStats(
+                num_slots=self.num_slots,
+                num_live=len(self._scheduler.live),
+                num_waiting=len(self._scheduler.queue),
+                heartbeat_age_s=self._clock() - self._loop.heartbeat_s,
+                mean_service_s=self._mean_service_s,
+                is_draining=self._is_draining,
+            )
+
+    def drain(self, timeout_s: float) -> bool:
+        """Refuse new requests and wait for the admitted ones -> whether all of them ended."""
+        with self._changed:
+            self._is_draining = True
+            return self._changed.wait_for(
+                lambda: not self._scheduler.live and not self._scheduler.queue, timeout_s
+            )
+
+    def close(self, drain_s: float = 0.0) -> None:
+        """Drain for at most ``drain_s``, cancel what is left, and stop the engine thread."""
+        self.drain(drain_s)
+        self._loop.stop()
+        self._loop.join(timeout=10.0)
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+def draw_seed() -> int:
+    """A fresh seed that fits every door: 0 .. 2^32 - 1."""
+    return secrets.randbits(32)

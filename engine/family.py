@@ -1,0 +1,108 @@
+"""What a model family offers the engine, and how a checkpoint folder becomes one.
+
+- The engine, scheduler, sampler and pages know only this protocol; nothing outside a family's own
+  folder asks which family is open.
+- A second family is a folder beside ``engine/zonos2`` and one line in ``FAMILIES``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from engine.errors import CheckpointError
+from engine.request import Delivery
+from engine.zonos2.controls import Control
+
+
+@dataclass(frozen=True, eq=False)
+class Prompt:
+    """Everything a family needs to start one stretch of speech.
+
+    ``rows`` [T, row_width] int64; ``speaker_row`` [dim] replaces the hidden state of row 0, or None.
+    """
+
+    rows: Tensor
+    speaker_row: Tensor | None
+
+
+class Runner(Protocol):
+    """The model with its slots: sequences are prefilled into a slot and decoded frame by frame."""
+
+    num_slots: int
+
+    def prefill(self, slot: int, prompt: Prompt) -> Tensor:
+        """Start ``slot`` anew with ``prompt`` -> logits [1, codebooks, vocab] float32."""
+        ...
+
+    def decode(self, slots: Sequence[int], codes: Tensor) -> Tensor:
+        """Feed the last sampled ``codes`` [n, codebooks] of ``slots`` -> logits [n, codebooks, vocab]."""
+        ...
+
+
+class Family(Protocol):
+    """One opened checkpoint of a model family."""
+
+    name: str
+    device: torch.device
+    dtype: torch.dtype
+    num_codebooks: int
+    codebook_size: int
+    audio_vocab: int
+    eoa_id: int
+    max_rows: int
+    speaker_dim: int | None
+    sampling_defaults: Mapping[str, float]
+    controls: tuple[Control, ...]
+    default_language: str | None
+    default_voice: str | None
+    segment_chars: int
+
+    def prompt(self, text: str, delivery: Delivery, speaker: Tensor | None) -> Prompt:
+        """The prompt of one stretch of text; raises ``InvalidRequest`` for undeclared controls."""
+        ...
+
+    def open_runner(self, num_slots: int) -> Runner:
+        """Allocate state for ``num_slots`` sequences."""
+        ...
+
+
+def _open_zonos2(folder: Path, device: torch.device, dtype: torch.dtype | None) -> Family:
+    from engine.zonos2.family import Zonos2Family
+
+    return Zonos2Family.open(folder, device, dtype)
+
+
+FAMILIES: Mapping[str, Callable[[Path, torch.device, torch.dtype | None], Family]] = {
+    "zonos2": _open_zonos2,
+}
+
+
+def open_family(folder: Path, device: torch.device, dtype: torch.dtype | None = None) -> Family:
+    """Open the checkpoint in ``folder``; ``dtype`` None lets the family choose for the device.
+
+    Raises ``CheckpointError`` naming what is missing or unknown.
+    """
+    if not folder.is_dir():
+        raise CheckpointError(f"model: there is no folder {str(folder)!r}; check the path.")
+    try:
+        params = json.loads((folder / "params.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise CheckpointError(
+            f"model: the folder {folder.name!r} has no params.json; choose a folder that holds"
+            " params.json beside model.safetensors or model.pth."
+        ) from None
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"model: params.json cannot be read ({error}).") from None
+    family = params.get("model_type", "zonos2") if isinstance(params, dict) else None
+    if family not in FAMILIES:
+        raise CheckpointError(
+            f"model: params.json has model_type {family!r}; known are {', '.join(FAMILIES)}."
+        )
+    return FAMILIES[family](folder, device, dtype)

@@ -1,0 +1,185 @@
+"""The engine thread: schedule, run, hand out; one step after another.
+
+- Everything that touches the model happens on this thread.
+- A request that fails is ended with its own error; the others do not notice. A failure of a whole
+  decode step ends the requests that were in it.
+- Cancelled requests lose their slot at the start of the next step.
+- ``heartbeat_s`` is renewed each step, so that a stuck thread can be noticed from outside.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from engine.codec.base import Codec
+from engine.codec.streaming import decode_windows
+from engine.errors import Cancelled, GenerationFailed, StudioError
+from engine.family import Runner
+from engine.job import Job
+from engine.request import FinishReason
+from engine.sampling.slots import SlotSampler
+from engine.scheduler import Scheduler
+
+log = logging.getLogger(__name__)
+
+# While every live request waits for its reader, look again this often.
+PARKED_POLL_S = 0.02
+
+
+class EngineLoop(threading.Thread):
+    """Runs steps until stopped. ``changed`` guards the scheduler and wakes the thread."""
+
+    def __init__(
+        self,
+        runner: Runner,
+        sampler: SlotSampler,
+        codec: Codec,
+        scheduler: Scheduler[Job],
+        changed: threading.Condition,
+        clock: Callable[[], float],
+        on_end: Callable[[Job], None],
+    ) -> None:
+        super().__init__(name="engine", daemon=True)
+        self.heartbeat_s = clock()
+        self._runner = runner
+        self._sampler = sampler
+        self._codec = codec
+        self._scheduler = scheduler
+        self._changed = changed
+        self._clock = clock
+        self._on_end = on_end
+        self._stopping = False
+        self._last_codes: dict[Job, Tensor] = {}  # [codebooks] on the device
+
+    def stop(self) -> None:
+        """Ask the thread to end after its current step."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+
+    def run(self) -> None:
+        """The thread's body."""
+        with torch.inference_mode():
+            while not self._stopping:
+                self.heartbeat_s = self._clock()
+                if not self.step():
+                    with self._changed:
+                        if not self._stopping and not self._scheduler.queue:
+                            is_parked = bool(self._scheduler.live)
+                            self._changed.wait(PARKED_POLL_S if is_parked else 1.0)
+        for job in [*self._scheduler.live.values(), *self._scheduler.queue]:
+            self._end(job, FinishReason.CANCELLED, Cancelled("request: the studio was closed."))
+
+    def step(self) -> bool:
+        """One scheduler iteration -> whether anything ran."""
+        with self._changed:
+            for job in [job for job in self._scheduler.live.values() if job.is_cancelled]:
+                self._end(job, FinishReason.CANCELLED, Cancelled("request: it was cancelled."))
+            plan = self._scheduler.next_step()
+        now_s = self._clock()
+        for job in self._scheduler.live.values():
+            if job.stream.timings.admitted_s is None:
+                job.stream.timings.admitted_s = now_s
+        if plan.is_idle:
+            return False
+        drawn: list[tuple[list[Job], Tensor]] = []
+        if plan.prefill is not None:
+            drawn += self._contained([plan.prefill], self._prefill)
+        if plan.decode:
+            drawn += self._contained(list(plan.decode), self._decode)
+        for jobs, logits in drawn:
+            self._contained(jobs, lambda jobs, logits=logits: self._draw(jobs, logits))
+        self._hand_out([job for jobs, _ in drawn for job in jobs if job.slot is not None])
+        return True
+
+    def _contained(
+        self, jobs: list[Job], run: Callable[[list[Job]], Tensor | None]
+    ) -> list[tuple[list[Job], Tensor]]:
+        """Run for ``jobs``; a failure ends these and no others."""
+        try:
+            result = run(jobs)
+        except StudioError as error:
+            for job in jobs:
+                self._end(job, FinishReason.FAILED, error)
+        except Exception as error:
+            log.exception("step failed for %s", [job.request.request_id for job in jobs])
+            for job in jobs:
+                failure = GenerationFailed(
+                    f"request: speaking failed inside the engine ({type(error).__name__});"
+                    " other requests go on, try this one again."
+                )
+                self._end(job, FinishReason.FAILED, failure)
+        else:
+            return [] if result is None else [(jobs, result)]
+        return []
+
+    def _prefill(self, jobs: list[Job]) -> Tensor:
+        (job,) = jobs
+        assert job.slot is not None
+        prompt = job.next_prompt()
+        self._sampler.start(job.slot, job.sampling, job.request.seed)
+        return self._runner.prefill(job.slot, prompt)
+
+    def _decode(self, jobs: list[Job]) -> Tensor:
+        codes = torch.stack([self._last_codes[job] for job in jobs])
+        return self._runner.decode(_slots(jobs), codes)
+
+    def _draw(self, jobs: list[Job], logits: Tensor) -> None:
+        """Draw the next row of ``jobs`` from logits [n, C, V]; rows do not influence each other."""
+        frames = [job.num_sampled for job in jobs]
+        codes = self._sampler.draw(_slots(jobs), frames, logits)  # [n, C]
+        is_sound = torch.isfinite(logits).flatten(1).all(dim=1)
+        for job, row, row_codes, sound in zip(
+            jobs, codes.tolist(), codes, is_sound.tolist(), strict=True
+        ):
+            if not sound:
+                self._end(
+                    job,
+                    FinishReason.FAILED,
+                    GenerationFailed("request: the model gave no usable numbers; try again."),
+                )
+                continue
+            self._last_codes[job] = row_codes
+            job.take_row(row)
+
+    def _hand_out(self, jobs: Sequence[Job]) -> None:
+        """Decode the chunks that became complete, send them, and end who is done."""
+        waiting = list(jobs)
+        while windows := [(job, window) for job in waiting if (window := job.next_window())]:
+            try:
+                pieces = decode_windows(self._codec, [window for _, window in windows])
+            except Exception:
+                log.exception("codec failed")
+                for job, _ in windows:
+                    failure = GenerationFailed("request: decoding its sound failed; try it again.")
+                    self._end(job, FinishReason.FAILED, failure)
+                break
+            for (job, window), samples in zip(windows, pieces, strict=True):
+                if job.stream.timings.first_chunk_s is None:
+                    job.stream.timings.first_chunk_s = self._clock()
+                job.take_samples(window, samples)
+            waiting = [job for job, _ in windows]
+        for job in jobs:
+            if job.is_done and job.slot is not None:
+                self._end(job, job.finish_reason, None)
+
+    def _end(self, job: Job, reason: FinishReason, error: StudioError | None) -> None:
+        if job.slot is not None:
+            self._sampler.stop(job.slot)
+        with self._changed:
+            self._scheduler.release(job)
+            self._scheduler.queue.remove(job)
+            self._changed.notify_all()
+        self._last_codes.pop(job, None)
+        job.stream.timings.finished_s = self._clock()
+        job.stream.finish(reason, error)
+        self._on_end(job)
+
+
+def _slots(jobs: Sequence[Job]) -> list[int]:
+    return [job.slot for job in jobs if job.slot is not None]

@@ -1,0 +1,91 @@
+"""Bounded admission that is fair between owners and can tell everybody their place.
+
+- Owners take turns; within an owner, first come first served.
+- Two bounds: how many wait in all, and how many of them may belong to one owner.
+- Pure Python, not thread-safe (the engine holds its lock), no clock of its own.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Iterator
+from typing import Generic, Protocol, TypeVar
+
+from engine.errors import OwnerShareUsed, QueueFull
+
+
+class Owned(Protocol):
+    """What can wait in the queue: anything that belongs to an owner."""
+
+    @property
+    def owner(self) -> str:
+        """Whose share of the queue it uses."""
+        ...
+
+
+T = TypeVar("T", bound=Owned)
+
+
+class AdmissionQueue(Generic[T]):
+    """Waiting items, taken in turn of their owners."""
+
+    def __init__(self, max_waiting: int, max_waiting_per_owner: int) -> None:
+        self.max_waiting = max_waiting
+        self.max_waiting_per_owner = max_waiting_per_owner
+        self._by_owner: OrderedDict[str, deque[T]] = OrderedDict()  # next owner first
+
+    def __len__(self) -> int:
+        return sum(map(len, self._by_owner.values()))
+
+    def __iter__(self) -> Iterator[T]:
+        """Items in the order in which they will be taken if nobody else comes."""
+        depth = max(map(len, self._by_owner.values()), default=0)
+        for turn in range(depth):
+            for items in self._by_owner.values():
+                if turn < len(items):
+                    yield items[turn]
+
+    def put(self, item: T, *, wait_s: float) -> None:
+        """Admit ``item``, or raise ``OwnerShareUsed`` / ``QueueFull`` telling to wait ``wait_s``."""
+        own = self._by_owner.get(item.owner, deque())
+        if len(own) >= self.max_waiting_per_owner:
+            raise OwnerShareUsed(
+                f"queue: {len(own)} of your requests are waiting already and the limit is"
+                f" {self.max_waiting_per_owner}; try again in {wait_s:.0f} s.",
+                retry_after_s=wait_s,
+            )
+        if len(self) >= self.max_waiting:
+            raise QueueFull(
+                f"queue: all {self.max_waiting} places are taken; try again in {wait_s:.0f} s.",
+                retry_after_s=wait_s,
+            )
+        self._by_owner.setdefault(item.owner, deque()).append(item)
+
+    def take(self) -> T | None:
+        """The next item, or None; its owner goes to the end of the turn."""
+        if not self._by_owner:
+            return None
+        owner, items = next(iter(self._by_owner.items()))
+        item = items.popleft()
+        if items:
+            self._by_owner.move_to_end(owner)
+        else:
+            del self._by_owner[owner]
+        return item
+
+    def remove(self, item: T) -> bool:
+        """Take ``item`` out wherever it stands; False if it does not wait here."""
+        items = self._by_owner.get(item.owner, deque())
+        if item not in items:
+            return False
+        items.remove(item)
+        if not items:
+            del self._by_owner[item.owner]
+        return True
+
+    def num_ahead(self, item: T) -> int | None:
+        """How many will be taken before ``item`` if nobody else comes; None if it does not wait."""
+        for place, other in enumerate(self):
+            if other is item:
+                return place
+        return None

@@ -1,0 +1,1 @@
+"""From a reference recording to a speaker embedding."""

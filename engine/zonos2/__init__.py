@@ -1,0 +1,1 @@
+"""The ZONOS2 family: configuration, checkpoint, backbone, prompt rows and controls."""

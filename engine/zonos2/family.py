@@ -1,0 +1,129 @@
+"""The ZONOS2 family behind the engine's protocol, and its runner."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from engine.errors import CheckpointError
+from engine.family import Prompt
+from engine.memory import available_bytes, in_gb
+from engine.request import Delivery
+from engine.zonos2.attention import SlotKv
+from engine.zonos2.backbone import Backbone
+from engine.zonos2.checkpoint import empty_backbone, expected_shapes, load_backbone
+from engine.zonos2.config import Zonos2Config
+from engine.zonos2.controls import declared_controls, resolve_controls
+from engine.zonos2.prompt import build_rows
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+# Above this many numbers a CPU computes in the stored precision: float32 would double 15 GB.
+FLOAT32_MAX_NUMBERS = 1_000_000_000
+# The reference splits longer texts into stretches of this many characters (spec 9.5).
+RELEASE_SEGMENT_CHARS = 150
+
+
+class Zonos2Family:
+    """One opened ZONOS2-shaped checkpoint; fulfils ``engine.family.Family``."""
+
+    name = "zonos2"
+
+    def __init__(self, config: Zonos2Config, model: Backbone, device: torch.device) -> None:
+        self.config = config
+        self.model = model
+        self.device = device
+        self.dtype = model.out_norm.weight.dtype
+        self.num_codebooks = config.num_codebooks
+        self.codebook_size = config.codebook_size
+        self.audio_vocab = config.audio_vocab
+        self.eoa_id = config.eoa_id
+        self.max_rows = config.max_rows
+        self.speaker_dim = config.speaker_dim
+        self.sampling_defaults = config.sampling_defaults
+        self.controls = declared_controls(config)
+        self.default_language = config.default_language
+        self.default_voice = config.extra.get("default_voice")
+        self.segment_chars = int(config.extra.get("long_form_chunk_chars", RELEASE_SEGMENT_CHARS))
+
+    @classmethod
+    def open(cls, folder: Path, device: torch.device, dtype: torch.dtype | None) -> Zonos2Family:
+        """Read configuration and weights; raises ``CheckpointError``, also when memory is short."""
+        config = Zonos2Config.load(folder)
+        shapes = expected_shapes(empty_backbone(config))
+        num_numbers = sum(torch.Size(shape).numel() for shape in shapes.values())
+        if dtype is None:
+            stored = DTYPES.get(config.dtype, torch.bfloat16)
+            fits = device.type == "cpu" and num_numbers <= FLOAT32_MAX_NUMBERS
+            dtype = torch.float32 if fits else stored
+        needed, available = num_numbers * dtype.itemsize, available_bytes(device)
+        if available is not None and needed > available:
+            raise CheckpointError(
+                f"model: the weights need {in_gb(needed)} on {device.type} and {in_gb(available)}"
+                " are free; close other programs, choose --dtype bfloat16 or a smaller model."
+            )
+        return cls(config, load_backbone(folder, config, device, dtype), device)
+
+    @torch.inference_mode()
+    def prompt(self, text: str, delivery: Delivery, speaker: Tensor | None) -> Prompt:
+        """The prompt rows of ``text`` and the hidden row that carries the voice."""
+        controls = resolve_controls(self.config, delivery, speaker is not None)
+        rows = build_rows(self.config, text, controls, speaker is not None)
+        if speaker is None:
+            return Prompt(rows, None)
+        return Prompt(rows, self.model.project_speaker(speaker.to(self.device)))
+
+    def open_runner(self, num_slots: int) -> Zonos2Runner:
+        """Allocate key and value slots for ``num_slots`` sequences."""
+        return Zonos2Runner(self.model, num_slots, self.device)
+
+
+class Zonos2Runner:
+    """Prefill and decode over fixed slots; a decode step always has ``num_slots`` rows."""
+
+    def __init__(self, model: Backbone, num_slots: int, device: torch.device) -> None:
+        config = model.config
+        self.model = model
+        self.num_slots = num_slots
+        self._device = device
+        self._kv = SlotKv(
+            config, num_slots, config.max_rows, device, dtype=model.out_norm.weight.dtype
+        )
+        self._num_rows = [0] * num_slots  # rows written per slot
+        # Idle slots keep feeding pad rows, so that every product has the same shape.
+        self._rows = torch.full(
+            (num_slots, 1, config.row_width), config.audio_pad_id, dtype=torch.int64, device=device
+        )
+        self._rows[..., -1] = config.text_vocab
+
+    def prefill(self, slot: int, prompt: Prompt) -> Tensor:
+        """Start ``slot`` with ``prompt``; one prompt per call, so no other request has a say in it."""
+        rows = prompt.rows.to(self._device)[None]  # [1, T, W]
+        speaker_row = None if prompt.speaker_row is None else prompt.speaker_row[None]
+        num_rows = rows.shape[1]
+        hidden = self.model(
+            self.model.embed(rows, speaker_row),
+            torch.arange(num_rows, device=self._device)[None],
+            self._kv.prefill(slot),
+        )
+        self._num_rows[slot] = num_rows
+        return self.model.head(hidden[:, -1])
+
+    def decode(self, slots: Sequence[int], codes: Tensor) -> Tensor:
+        """One step of ``slots`` with their last ``codes`` [n, C] -> logits [n, C, V]."""
+        live = list(slots)
+        self._rows[live, 0, :-1] = codes
+        positions = torch.zeros(self.num_slots, 1, dtype=torch.int64)
+        for slot in live:
+            positions[slot, 0] = self._num_rows[slot]
+        hidden = self.model(
+            self.model.embed(self._rows),
+            positions.to(self._device),
+            self._kv.decode({slot: self._num_rows[slot] for slot in live}),
+            live_rows=live,
+        )
+        for slot in live:
+            self._num_rows[slot] += 1
+        return self.model.head(hidden[:, 0], live)

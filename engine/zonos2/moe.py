@@ -1,0 +1,168 @@
+"""Feed-forward blocks of ZONOS2: one dense block, or experts behind a router.
+
+- Names and layouts are the checkpoint's own (spec/zonos2.md 1.3), so a state dict loads unchanged.
+- The router's state travels across layers for the same row, never across time.
+- A row's result does not depend on its neighbours: in a decode step every touched expert computes
+  all rows where they stand, so each product always has the same shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from engine.zonos2.config import Zonos2Config
+
+Trace = Callable[[str, int, Tensor], None]
+
+
+class StackedLinear(nn.Module):
+    """Two matrices stored as one tensor [2, out, in]; ``forward`` returns both products."""
+
+    def __init__(self, out_dim: int, in_dim: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(2, out_dim, in_dim))
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        first, second = F.linear(x, self.weight.flatten(0, 1)).chunk(2, dim=-1)
+        return first, second
+
+
+class DenseFeedForward(nn.Module):
+    """``w_out(up * silu(gate))``; index 0 of ``w_in`` is up, 1 is gate."""
+
+    def __init__(self, config: Zonos2Config) -> None:
+        super().__init__()
+        self.w_in = StackedLinear(config.ffn_dim, config.dim)
+        self.w_out = nn.Linear(config.ffn_dim, config.dim, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        up, gate = self.w_in(x)
+        out: Tensor = self.w_out(up * F.silu(gate))
+        return out
+
+
+class Router(nn.Module):
+    """Scores experts for each row and hands its state to the next layer's router."""
+
+    def __init__(self, config: Zonos2Config, layer: int) -> None:
+        super().__init__()
+        width, experts = config.moe_router_dim, config.moe_num_experts
+        self.topk, self.bias_sign = config.moe_topk[layer], config.moe_bias_sign
+        self.down_proj = nn.Linear(config.dim, width)
+        self.router_mlp = nn.Sequential(
+            nn.Linear(width, width),
+            nn.GELU(),
+            nn.Linear(width, width),
+            nn.GELU(),
+            nn.Linear(width, experts, bias=False),
+        )
+        self.rmsnorm_eda = nn.RMSNorm(width, eps=config.norm_eps)
+        self.register_buffer("balancing_biases", torch.empty(experts))
+        self.router_states_scale = (
+            nn.Parameter(torch.empty(width)) if layer != config.moe_first_layer else None
+        )
+
+    def forward(self, x: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Rows x [N, dim] -> probabilities [N, E], chosen [N, k], weights [N, k], state [N, r].
+
+        Weights are the unbiased probabilities, not renormalised; the bias only chooses.
+        """
+        hidden = self.down_proj(x)
+        if self.router_states_scale is not None and state is not None:
+            hidden = hidden + state * self.router_states_scale
+        scores = self.router_mlp(self.rmsnorm_eda(hidden))
+        probabilities = scores.float().softmax(dim=-1)
+        ranking = probabilities + self.bias_sign * self.balancing_biases.float()
+        chosen = ranking.topk(self.topk, dim=-1).indices
+        return probabilities, chosen, probabilities.gather(-1, chosen), hidden
+
+
+class Experts(nn.Module):
+    """All experts of one layer; rows of ``w13`` alternate gate (even) and up (odd)."""
+
+    def __init__(self, config: Zonos2Config) -> None:
+        super().__init__()
+        experts, ffn_dim, dim = config.moe_num_experts, config.ffn_dim, config.dim
+        self.w13 = nn.Parameter(torch.empty(experts, 2 * ffn_dim, dim))
+        self.w2 = nn.Parameter(torch.empty(experts, dim, ffn_dim))
+
+    def one(self, expert: int, x: Tensor) -> Tensor:
+        """Rows x [n, dim] through one expert -> [n, dim]."""
+        hidden = F.linear(x, self.w13[expert]).unflatten(-1, (-1, 2))  # [n, ffn, 2]
+        return F.linear(F.silu(hidden[..., 0]) * hidden[..., 1], self.w2[expert])
+
+    def every(self, x: Tensor) -> Tensor:
+        """Rows x [n, dim] through every expert -> [E, n, dim], without asking the host."""
+        hidden = torch.matmul(x, self.w13.transpose(1, 2)).unflatten(-1, (-1, 2))
+        return torch.matmul(F.silu(hidden[..., 0]) * hidden[..., 1], self.w2.transpose(1, 2))
+
+
+class MoeFeedForward(nn.Module):
+    """Router and experts; returns the mixed rows and the router's state."""
+
+    def __init__(self, config: Zonos2Config, layer: int) -> None:
+        super().__init__()
+        self.layer = layer
+        self.router = Router(config, layer)
+        self.experts = Experts(config)
+
+    def forward(
+        self,
+        x: Tensor,
+        state: Tensor | None,
+        *,
+        live_rows: Sequence[int] | None,
+        trace: Trace | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """x [..., dim] and the last router's state [..., r] -> the mixed rows and the new state.
+
+        ``live_rows`` marks a decode step and names the rows that count; None is a whole prompt.
+        """
+        rows = x.flatten(0, -2)  # [N, dim]
+        probabilities, chosen, weights, new_state = self.router(
+            rows, None if state is None else state.flatten(0, -2)
+        )
+        if trace is not None:
+            trace("expert_prob", self.layer, probabilities)
+            trace("topk_ids", self.layer, chosen)
+            trace("topk_weights", self.layer, weights)
+            trace("router_state", self.layer, new_state)
+        weights = weights.to(rows.dtype)
+        if live_rows is None:
+            out = self._mix_grouped(rows, chosen, weights)
+        elif rows.device.type == "cpu":
+            out = self._mix_touched(rows, chosen, weights, live_rows)
+        else:
+            out = self._mix_every(rows, chosen, weights)
+        return out.view_as(x), new_state.view(*x.shape[:-1], -1)
+
+    def _mix_touched(
+        self, rows: Tensor, chosen: Tensor, weights: Tensor, live_rows: Sequence[int]
+    ) -> Tensor:
+        """Experts that a live row chose compute all rows; an expert adds zero to the others."""
+        num_experts = self.experts.w13.shape[0]
+        gates = rows.new_zeros(len(rows), num_experts).scatter(1, chosen, weights)  # [N, E]
+        out = torch.zeros_like(rows)
+        for expert in chosen[live_rows].unique().tolist():
+            out = out + self.experts.one(expert, rows) * gates[:, [expert]]
+        return out
+
+    def _mix_every(self, rows: Tensor, chosen: Tensor, weights: Tensor) -> Tensor:
+        """All experts compute all rows: the host need not know which were chosen."""
+        outputs = self.experts.every(rows)  # [E, N, dim]
+        picked = outputs.gather(0, chosen.T[..., None].expand(-1, -1, rows.shape[1]))
+        return (picked * weights.T[..., None]).sum(0)
+
+    def _mix_grouped(self, rows: Tensor, chosen: Tensor, weights: Tensor) -> Tensor:
+        """Each expert sees only its own rows: for whole prompts and for training."""
+        out = torch.zeros_like(rows)
+        for expert in range(self.experts.w13.shape[0]):
+            row_index, rank = (chosen == expert).nonzero(as_tuple=True)
+            if len(row_index):
+                part = self.experts.one(expert, rows[row_index]) * weights[row_index, rank, None]
+                out = out.index_add(0, row_index, part)
+        return out

@@ -1,0 +1,289 @@
+"""The engine's life: voices, bad input, cancelling, refusing, containing faults, draining."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from engine import (
+    Cancelled,
+    CheckpointError,
+    Delivery,
+    Engine,
+    FinishReason,
+    GenerationFailed,
+    InvalidReference,
+    InvalidRequest,
+    NotFound,
+    OwnerShareUsed,
+    QueueFull,
+    Sampling,
+    SpeechRequest,
+    Unavailable,
+)
+from engine import stream as stream_module
+
+NANO = Path(__file__).parents[2] / "assets" / "nano"
+TEXT = "The ship sailed into the harbor just before sunset."
+
+
+@pytest.fixture
+def engine() -> Iterator[Engine]:
+    with Engine.open(
+        NANO, device="cpu", num_slots=2, max_waiting=3, max_waiting_per_owner=2
+    ) as opened:
+        yield opened
+
+
+def until(condition: Callable[[], bool], seconds: float = 5.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.005)
+
+
+def idle(engine: Engine) -> bool:
+    return engine.stats.num_live == 0 and engine.stats.num_waiting == 0
+
+
+def long_request(owner: str = "local") -> SpeechRequest:
+    return SpeechRequest(text=" ".join([TEXT] * 40), owner=owner)
+
+
+def test_the_default_voice_is_the_declared_one(engine: Engine) -> None:
+    assert engine.default_voice == "heart"
+    for name in (None, "default", "heart"):
+        voice = engine.voice(name)
+        assert voice is not None and torch.equal(voice, engine.voices["heart"])
+    with pytest.raises(NotFound, match=r"no voice 'hart'; choose one of heart") as caught:
+        engine.voice("hart")
+    assert (caught.value.field, caught.value.code) == ("voice", "voice_not_found")
+
+
+def test_a_reference_changes_the_voice_and_is_encoded_once(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    samples, rate = engine.speak(TEXT, voice="deep", seed=5).read()
+    encoder = engine.encoder
+    assert encoder is not None
+    calls = []
+    encode = encoder.encode
+    monkeypatch.setattr(encoder, "encode", lambda *a: (calls.append(1), encode(*a))[1])
+    first = engine.speak("Yes.", reference=(samples, rate), seed=1).read()[0]
+    again = engine.speak("Yes.", reference=(samples, rate), seed=1).read()[0]
+    assert np.array_equal(first, again) and len(calls) == 1
+    assert not np.array_equal(first, engine.speak("Yes.", voice="heart", seed=1).read()[0])
+    with pytest.raises(InvalidReference):
+        engine.embed(np.zeros(44_100, np.float32), 44_100)
+
+
+@pytest.mark.parametrize(
+    ("change", "field", "told"),
+    [
+        ({"text": " \n\u200b "}, "input", "no letter or number"),
+        ({"text": "?!…"}, "input", "no letter or number"),
+        ({"text": "a" * 50_001}, "input", r"50001 characters and the limit is 50000"),
+        ({"text": "Hi \ud800 there"}, "input", "surrogate"),
+        ({"seed": -1}, "seed", "0 to 4294967295"),
+        ({"seed": 2**32}, "seed", "0 to 4294967295"),
+        ({"max_new_frames": 0}, "max_new_tokens", "at least 1"),
+        ({"sampling": Sampling(temperature=2.5)}, "temperature", "0 to 2"),
+        ({"sampling": Sampling(top_k=5000)}, "top_k", "1026"),
+        ({"delivery": Delivery(speaking_rate_bucket=8)}, "speaking_rate_bucket", "0 to 7"),
+        ({"delivery": Delivery(accurate_mode=False)}, "accurate_mode", "leave the field out"),
+        ({"delivery": Delivery(quality_values={"lufs": 1})}, "quality_values", "trailing_silence_s"),
+        ({"speaker": torch.zeros(5)}, "voice", r"128 finite numbers"),
+        ({"speaker": torch.full((128,), torch.nan)}, "voice", "finite"),
+    ],
+)
+def test_bad_input_is_named_and_the_next_request_works(
+    engine: Engine, change: dict[str, object], field: str, told: str
+) -> None:
+    with pytest.raises(InvalidRequest, match=told) as caught:
+        engine.submit(SpeechRequest(**({"text": "Hello."} | change)))  # type: ignore[arg-type]
+    assert caught.value.field == field
+    samples, _ = engine.speak("Hi.", seed=1, max_new_frames=20).read()
+    assert len(samples) > 0 and idle(engine)
+
+
+@pytest.mark.parametrize("moment", ["queued", "prefill", "decoding", "after the end"])
+def test_cancelling_frees_the_slot_at_any_moment(engine: Engine, moment: str) -> None:
+    blockers = []
+    if moment == "queued":
+        blockers = [engine.submit(long_request(f"b{n}")) for n in range(2)]
+        until(lambda: engine.stats.num_live == 2)
+    stream = engine.submit(long_request())
+    if moment == "queued":
+        assert stream.status.state == "queued" and stream.status.num_ahead == 0
+    if moment == "decoding":
+        next(iter(stream))
+    if moment == "after the end":
+        stream.cancel()
+        with pytest.raises(Cancelled):
+            stream.read()
+    stream.cancel()
+    until(lambda: stream.finish_reason is FinishReason.CANCELLED, 0.5)
+    with pytest.raises(Cancelled):
+        for _ in stream:
+            pass
+    for blocker in blockers:
+        blocker.cancel()
+    until(lambda: idle(engine), 0.5)
+    assert len(engine.speak("Hi.", max_new_frames=20).read()[0]) > 0
+
+
+def test_admission_is_bounded_and_says_how_long_to_wait(engine: Engine) -> None:
+    streams = [engine.submit(long_request(f"live{n}")) for n in range(2)]
+    until(lambda: engine.stats.num_live == 2)
+    streams += [engine.submit(long_request("a")) for _ in range(2)]
+    with pytest.raises(OwnerShareUsed, match="limit is 2"):
+        engine.submit(long_request("a"))
+    streams.append(engine.submit(long_request("b")))
+    with pytest.raises(QueueFull, match="all 3 places") as caught:
+        engine.submit(long_request("c"))
+    assert caught.value.retry_after_s >= 1
+    assert [stream.status.num_ahead for stream in streams[2:]] == [0, 2, 1]  # owners take turns
+    assert all((stream.status.wait_s or 0) >= 1 for stream in streams[2:])
+    for stream in streams:
+        stream.cancel()
+    until(lambda: idle(engine))
+
+
+def test_a_slow_reader_parks_its_own_slot_only(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream_module, "BUFFER_S", 1.0)
+    slow = engine.submit(long_request("slow"))
+    until(lambda: not slow.has_room)
+    spoken_s = slow.spoken_s
+    quick = engine.speak(TEXT, seed=4).read()[0]
+    assert slow.spoken_s == spoken_s  # nothing more was made for it meanwhile
+    reader = iter(slow)
+    while slow.spoken_s == spoken_s:
+        next(reader)
+    slow.cancel()
+    assert np.array_equal(quick, engine.speak(TEXT, seed=4).read()[0])
+
+
+def test_one_failing_request_does_not_disturb_the_others(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = engine.speak(TEXT, seed=9).read()[0]
+    runner = engine._loop._runner
+    decode = runner.decode
+    steps = iter(range(10**6))
+
+    def spoiled(slots: list[int], codes: torch.Tensor) -> torch.Tensor:
+        logits = decode(slots, codes)
+        if next(steps) == 5 and len(slots) == 2:
+            logits[slots.index(victim_slot)] = torch.nan
+        return logits
+
+    with engine._changed:  # both are admitted before the first step
+        victim = engine.submit(SpeechRequest(text=TEXT, seed=1))
+        other = engine.submit(SpeechRequest(text=TEXT, speaker=engine.voice(None), seed=9))
+        victim_slot = 0
+        monkeypatch.setattr(runner, "decode", spoiled)
+    with pytest.raises(GenerationFailed, match="no usable numbers"):
+        victim.read()
+    assert victim.finish_reason is FinishReason.FAILED
+    assert np.array_equal(other.read()[0], expected)
+
+
+@pytest.mark.parametrize("part", ["prefill", "codec"])
+def test_an_exception_ends_one_request_with_a_clear_sentence(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    target, name = (
+        (engine._loop._runner, "prefill") if part == "prefill" else (engine.codec, "decode")
+    )
+    with monkeypatch.context() as broken:
+
+        def fail(*_: object) -> None:
+            raise RuntimeError("a secret detail")
+
+        broken.setattr(target, name, fail)
+        stream = engine.speak(TEXT)
+        with pytest.raises(GenerationFailed) as caught:
+            stream.read()
+        assert "secret" not in caught.value.message
+    until(lambda: idle(engine))
+    assert len(engine.speak("Hi.").read()[0]) > 0
+
+
+def test_draining_lets_the_admitted_finish_and_refuses_the_rest(engine: Engine) -> None:
+    stream = engine.speak(TEXT, seed=2)
+    drained: list[bool] = []
+    drain = threading.Thread(target=lambda: drained.append(engine.drain(20.0)))
+    drain.start()
+    until(lambda: engine.stats.is_draining)
+    with pytest.raises(Unavailable, match="shutting down"):
+        engine.speak("Too late.")
+    assert len(stream.read()[0]) > 44_100
+    drain.join()
+    assert drained == [True]
+
+
+def test_closing_cancels_what_drains_too_slowly() -> None:
+    engine = Engine.open(NANO, device="cpu", num_slots=1)
+    live, waiting = engine.submit(long_request()), engine.submit(long_request())
+    next(iter(live))
+    engine.close(drain_s=0.05)
+    for stream in (live, waiting):
+        assert stream.finish_reason is FinishReason.CANCELLED
+
+
+def test_coroutines_read_without_blocking_their_loop(engine: Engine) -> None:
+    async def read() -> tuple[int, int]:
+        stream = engine.speak(TEXT, seed=2)
+        ticks = 0
+
+        async def tick() -> None:
+            nonlocal ticks
+            while True:
+                await asyncio.sleep(0.01)
+                ticks += 1
+
+        ticking = asyncio.create_task(tick())
+        total = 0
+        async for chunk in stream:
+            total += len(chunk)
+        ticking.cancel()
+        return total, ticks
+
+    total, ticks = asyncio.run(read())
+    assert total == len(engine.speak(TEXT, seed=2).read()[0])
+    assert ticks >= 5
+
+
+def test_a_long_text_is_spoken_in_segments_of_one_stream(engine: Engine) -> None:
+    stream = engine.speak("The first one ends here. " * 8, seed=1)
+    samples, rate = stream.read()
+    assert stream.finish_reason is FinishReason.STOP
+    assert len(samples) / rate > 8.0
+    assert stream.timings.num_frames * 1764 == len(samples)
+
+
+def test_a_wrong_model_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="no folder"):
+        Engine.open(tmp_path / "nothing here")
+    with pytest.raises(CheckpointError, match=r"params\.json"):
+        Engine.open(tmp_path)
+    (tmp_path / "params.json").write_text('{"model_type": "kokoro"}')
+    with pytest.raises(CheckpointError, match="'kokoro'; known are zonos2"):
+        Engine.open(tmp_path)
+
+
+def test_too_little_memory_is_said_before_anything_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("engine.zonos2.family.available_bytes", lambda device: 5_000_000)
+    with pytest.raises(CheckpointError, match=r"need 0\.0 GB on cpu"):
+        Engine.open(NANO, device="cpu")

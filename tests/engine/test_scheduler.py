@@ -1,0 +1,74 @@
+"""Slots: who prefills, who decodes, who waits for a reader."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.queue import AdmissionQueue
+from engine.scheduler import Scheduler
+
+
+@dataclass(eq=False)
+class Job:
+    owner: str = "o"
+    slot: int | None = None
+    needs_prefill: bool = True
+    has_room: bool = True
+
+
+def scheduler(num_slots: int) -> Scheduler[Job]:
+    return Scheduler(num_slots, AdmissionQueue(1000, 1000))
+
+
+def test_prompts_join_one_per_step_while_the_others_decode() -> None:
+    subject = scheduler(3)
+    jobs = [Job(), Job(), Job(), Job()]
+    for job in jobs:
+        subject.queue.put(job, wait_s=1)
+    for index in range(3):
+        step = subject.next_step()
+        assert step.prefill is jobs[index]
+        assert step.decode == tuple(jobs[:index])
+        jobs[index].needs_prefill = False
+    assert [job.slot for job in jobs] == [0, 1, 2, None]
+    assert subject.next_step().prefill is None
+    subject.release(jobs[1])
+    step = subject.next_step()
+    assert step.prefill is jobs[3] and jobs[3].slot == 1
+    assert step.decode == (jobs[0], jobs[2])
+
+
+def test_a_slot_whose_reader_is_behind_keeps_its_place_and_skips_steps() -> None:
+    subject = scheduler(2)
+    slow, quick = Job(needs_prefill=False, has_room=False), Job(needs_prefill=False)
+    for job in (slow, quick):
+        subject.queue.put(job, wait_s=1)
+    assert subject.next_step().decode == (quick,)
+    quick.has_room = False
+    assert subject.next_step().is_idle
+    slow.has_room = True
+    assert subject.next_step().decode == (slow,)
+    assert slow.slot == 0
+
+
+@given(st.integers(1, 5), st.lists(st.sampled_from(["come", "step", "leave"]), max_size=60))
+def test_slots_are_never_shared_nor_lost(num_slots: int, events: list[str]) -> None:
+    subject = scheduler(num_slots)
+    for event in events:
+        if event == "come":
+            subject.queue.put(Job(), wait_s=1)
+        elif event == "step":
+            step = subject.next_step()
+            if step.prefill is not None:
+                step.prefill.needs_prefill = False
+        elif subject.live:
+            leaving = next(iter(subject.live.values()))
+            subject.release(leaving)
+            subject.release(leaving)
+        assert all(job.slot == slot for slot, job in subject.live.items())
+        assert len(subject.live) <= num_slots
+    subject.next_step()
+    assert len(subject.live) == num_slots or not subject.queue
