@@ -2,8 +2,8 @@
 
 - The trap: PyPI has one torchaudio per platform, for Linux x86_64 built against CUDA. Beside a CPU
   build of torch its compiled library finds no libtorch_cuda, and `import torchaudio` raises
-  OSError, which `except ImportError` guards miss. descript-audio-codec, descript-audiotools and
-  speechbrain import torchaudio at their top, so they fail with it.
+  OSError, which `except ImportError` guards miss. descript-audio-codec, descript-audiotools,
+  speechbrain and resemble-perth import torchaudio at their top, so they fail with it.
 - The way out: torchaudio runs without that library, as when it was packed without one, and then
   takes its loops in Python (resampling, spectrograms and filters give the same numbers).
 - The rule: call `ensure_torchaudio()` inside the function that imports one of those packages, just

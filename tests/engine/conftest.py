@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import lzma
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from engine import Engine
 from engine.zonos2.backbone import Backbone
 from engine.zonos2.checkpoint import load_backbone
 from engine.zonos2.config import Zonos2Config
 
 REPOSITORY = Path(__file__).parents[2]
 GOLDEN = REPOSITORY / "tests" / "golden"
-NANO = REPOSITORY / "assets" / "nano"
 
 
 @pytest.fixture(scope="session")
@@ -51,10 +48,3 @@ def tiny(tiny_folder: Path, tiny_config: Zonos2Config) -> Backbone:
 def golden_forward() -> dict[str, torch.Tensor]:
     with np.load(GOLDEN / "forward.npz") as arrays:
         return {name: torch.from_numpy(arrays[name]) for name in arrays.files}
-
-
-@pytest.fixture(scope="session")
-def nano() -> Iterator[Engine]:
-    """The embedded checkpoint behind a running engine."""
-    with Engine.open(NANO, device="cpu") as opened:
-        yield opened

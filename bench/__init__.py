@@ -1,0 +1,1 @@
+"""Measurements: definitions in README.md, scripts here, recorded results in results/."""
