@@ -24,8 +24,8 @@ import torch
 from torch import Tensor
 
 from engine.codec.base import Codec, open_codec
-from engine.errors import Cancelled, NotFound, QueueFull, Unavailable
-from engine.family import Family, open_family
+from engine.errors import Cancelled, InvalidRequest, NotFound, Unavailable
+from engine.family import Family, PromptPlan, open_family
 from engine.hub import checkpoint_folder
 from engine.job import Job
 from engine.longform import plan_segments
@@ -221,8 +221,9 @@ class Engine:
         text = check_request(request, self.family)
         sampling = resolve(request.sampling, self.family.sampling_defaults)
         segments = plan_segments(text, self.family.segment_chars)
-        # Controls and room are the same for every segment: the longest shows whether they hold.
-        self.family.prompt(max(segments, key=len), request.delivery, request.speaker)
+        # Controls, twins and room are alike for every segment: the longest shows whether they hold.
+        plan = self.family.plan(max(segments, key=len), request)
+        self._check_room(plan)
         timings = Timings(submitted_s=self._clock())
         stream = SpeechStream(
             request.request_id,
@@ -232,7 +233,9 @@ class Engine:
             on_cancel=lambda: self._cancel(job),
             place=lambda: self._place(job),
         )
-        job = Job(request, segments, sampling, stream, self.family, self.codec)
+        job = Job(
+            request, segments, sampling, stream, self.family, self.codec, len(plan.prompts)
+        )
         with self._changed:
             if self._is_draining:
                 raise Unavailable(
@@ -242,6 +245,20 @@ class Engine:
             queue.put(job, wait_s=math.ceil(self._wait_s(len(queue))))
             self._changed.notify_all()
         return stream
+
+    def _check_room(self, plan: PromptPlan) -> None:
+        if len(plan.prompts) > self.num_slots:
+            raise InvalidRequest(
+                f"cfg_scale: this guidance needs {len(plan.prompts)} slots and the engine has"
+                f" {self.num_slots}; use fewer kinds of guidance or start it with more slots.",
+                field="cfg_scale",
+            )
+        if plan.num_rows + self.family.num_codebooks >= self.family.max_rows:
+            raise InvalidRequest(
+                f"input: the prompt has {plan.num_rows} rows and the model's context is"
+                f" {self.family.max_rows}; shorten the longest sentence.",
+                field="input",
+            )
 
     def _cancel(self, job: Job) -> None:
         with self._changed:

@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,8 @@ import torch
 from torch import Tensor
 
 from engine.errors import CheckpointError
-from engine.request import Delivery
+from engine.request import SpeechRequest
+from engine.weights import read_json
 from engine.zonos2.controls import Control
 
 
@@ -30,6 +30,35 @@ class Prompt:
 
     rows: Tensor
     speaker_row: Tensor | None
+
+
+@dataclass(frozen=True, eq=False)
+class Twin:
+    """A second prompt in a lane of its own, fed the same codes and never heard.
+
+    The guided logits are main + sum over twins of (scale - 1) * (main - twin).
+    """
+
+    prompt: Prompt
+    scale: float
+
+
+@dataclass(frozen=True, eq=False)
+class PromptPlan:
+    """The prompt that is heard and the twins it is guided by; each takes one slot."""
+
+    main: Prompt
+    twins: tuple[Twin, ...] = ()
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of the longest prompt: what the context has to hold before the first frame."""
+        return max(len(prompt.rows) for prompt in self.prompts)
+
+    @property
+    def prompts(self) -> tuple[Prompt, ...]:
+        """The main prompt, then those of the twins."""
+        return (self.main, *(twin.prompt for twin in self.twins))
 
 
 class Runner(Protocol):
@@ -64,8 +93,11 @@ class Family(Protocol):
     default_voice: str | None
     segment_chars: int
 
-    def prompt(self, text: str, delivery: Delivery, speaker: Tensor | None) -> Prompt:
-        """The prompt of one stretch of text; raises ``InvalidRequest`` for undeclared controls."""
+    def plan(self, text: str, request: SpeechRequest) -> PromptPlan:
+        """The prompts of one stretch of the request's text.
+
+        Raises ``InvalidRequest`` for controls the checkpoint does not declare.
+        """
         ...
 
     def open_runner(self, num_slots: int) -> Runner:
@@ -91,16 +123,7 @@ def open_family(folder: Path, device: torch.device, dtype: torch.dtype | None = 
     """
     if not folder.is_dir():
         raise CheckpointError(f"model: there is no folder {str(folder)!r}; check the path.")
-    try:
-        params = json.loads((folder / "params.json").read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise CheckpointError(
-            f"model: the folder {folder.name!r} has no params.json; choose a folder that holds"
-            " params.json beside model.safetensors or model.pth."
-        ) from None
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"model: params.json cannot be read ({error}).") from None
-    family = params.get("model_type", "zonos2") if isinstance(params, dict) else None
+    family = read_json(folder / "params.json").get("model_type", "zonos2")
     if family not in FAMILIES:
         raise CheckpointError(
             f"model: params.json has model_type {family!r}; known are {', '.join(FAMILIES)}."

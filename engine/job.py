@@ -17,7 +17,7 @@ from torch import Tensor
 from engine.codec.base import Codec
 from engine.codec.delay import DelayBuffer
 from engine.codec.streaming import CodecStream, Window
-from engine.family import Family, Prompt
+from engine.family import Family, PromptPlan
 from engine.request import FinishReason, SpeechRequest
 from engine.sampling.settings import ResolvedSampling
 from engine.stream import SpeechStream
@@ -41,11 +41,13 @@ class Job:
         stream: SpeechStream,
         family: Family,
         codec: Codec,
+        num_slots: int,
     ) -> None:
         self.request = request
         self.sampling = sampling
         self.stream = stream
-        self.slot: int | None = None
+        self.slots: tuple[int, ...] = ()
+        self.num_slots = num_slots
         self.needs_prefill = True
         self.is_cancelled = False
         self.num_sampled = 0  # rows drawn so far, over all segments
@@ -80,20 +82,26 @@ class Job:
         """Why generation ended, once ``is_done``."""
         return FinishReason.LENGTH if self._ran_into_limit else FinishReason.STOP
 
-    def next_prompt(self) -> Prompt:
-        """Begin the next segment and give its prompt; raises ``InvalidRequest`` if it cannot fit."""
+    @property
+    def main_slot(self) -> int:
+        """The lane whose audio is heard; the others are its twins."""
+        return self.slots[0]
+
+    def next_plan(self) -> PromptPlan:
+        """Begin the next segment and give its prompts."""
         text = self._segments[self._next_segment]
         self._next_segment += 1
-        prompt = self._family.prompt(text, self.request.delivery, self.request.speaker)
+        plan = self._family.plan(text, self.request)
+        self.twin_scales = [twin.scale for twin in plan.twins]
         self._delay = DelayBuffer(
             self._family.num_codebooks, self._family.codebook_size, self._family.eoa_id
         )
         seconds = BUDGET_BASE_S + BUDGET_PER_BYTE_S * len(text.encode())
-        room = self._family.max_rows - len(prompt.rows)
+        room = self._family.max_rows - plan.num_rows
         self._rows_left = min(math.ceil(seconds * self._frame_rate_hz), room)
         self.needs_prefill = False
-        self.stream.timings.num_prompt_rows += len(prompt.rows)
-        return prompt
+        self.stream.timings.num_prompt_rows += len(plan.main.rows)
+        return plan
 
     def take_row(self, codes: Sequence[int]) -> None:
         """Take one drawn row: advance the segment, the end rules and the codec's frames."""

@@ -72,17 +72,17 @@ class EngineLoop(threading.Thread):
                         if not self._stopping and not self._scheduler.queue:
                             is_parked = bool(self._scheduler.live)
                             self._changed.wait(PARKED_POLL_S if is_parked else 1.0)
-        for job in [*self._scheduler.live.values(), *self._scheduler.queue]:
+        for job in [*self._scheduler.live, *self._scheduler.queue]:
             self._end(job, FinishReason.CANCELLED, Cancelled("request: the studio was closed."))
 
     def step(self) -> bool:
         """One scheduler iteration -> whether anything ran."""
         with self._changed:
-            for job in [job for job in self._scheduler.live.values() if job.is_cancelled]:
+            for job in [job for job in self._scheduler.live if job.is_cancelled]:
                 self._end(job, FinishReason.CANCELLED, Cancelled("request: it was cancelled."))
             plan = self._scheduler.next_step()
         now_s = self._clock()
-        for job in self._scheduler.live.values():
+        for job in self._scheduler.live:
             if job.stream.timings.admitted_s is None:
                 job.stream.timings.admitted_s = now_s
         if plan.is_idle:
@@ -94,7 +94,7 @@ class EngineLoop(threading.Thread):
             drawn += self._contained(list(plan.decode), self._decode)
         for jobs, logits in drawn:
             self._contained(jobs, lambda jobs, logits=logits: self._draw(jobs, logits))
-        self._hand_out([job for jobs, _ in drawn for job in jobs if job.slot is not None])
+        self._hand_out([job for jobs, _ in drawn for job in jobs if job.slots])
         return True
 
     def _contained(
@@ -120,19 +120,20 @@ class EngineLoop(threading.Thread):
 
     def _prefill(self, jobs: list[Job]) -> Tensor:
         (job,) = jobs
-        assert job.slot is not None
-        prompt = job.next_prompt()
-        self._sampler.start(job.slot, job.sampling, job.request.seed)
-        return self._runner.prefill(job.slot, prompt)
+        plan = job.next_plan()
+        self._sampler.start(job.main_slot, job.sampling, job.request.seed)
+        lanes = zip(job.slots, plan.prompts, strict=True)
+        return _guided(jobs, [self._runner.prefill(slot, prompt)[0] for slot, prompt in lanes])
 
     def _decode(self, jobs: list[Job]) -> Tensor:
-        codes = torch.stack([self._last_codes[job] for job in jobs])
-        return self._runner.decode(_slots(jobs), codes)
+        slots = [slot for job in jobs for slot in job.slots]
+        codes = torch.stack([self._last_codes[job] for job in jobs for _ in job.slots])
+        return _guided(jobs, list(self._runner.decode(slots, codes)))
 
     def _draw(self, jobs: list[Job], logits: Tensor) -> None:
         """Draw the next row of ``jobs`` from logits [n, C, V]; rows do not influence each other."""
         frames = [job.num_sampled for job in jobs]
-        codes = self._sampler.draw(_slots(jobs), frames, logits)  # [n, C]
+        codes = self._sampler.draw([job.main_slot for job in jobs], frames, logits)  # [n, C]
         is_sound = torch.isfinite(logits).flatten(1).all(dim=1)
         for job, row, row_codes, sound in zip(
             jobs, codes.tolist(), codes, is_sound.tolist(), strict=True
@@ -165,12 +166,12 @@ class EngineLoop(threading.Thread):
                 job.take_samples(window, samples)
             waiting = [job for job, _ in windows]
         for job in jobs:
-            if job.is_done and job.slot is not None:
+            if job.is_done and job.slots:
                 self._end(job, job.finish_reason, None)
 
     def _end(self, job: Job, reason: FinishReason, error: StudioError | None) -> None:
-        if job.slot is not None:
-            self._sampler.stop(job.slot)
+        if job.slots:
+            self._sampler.stop(job.main_slot)
         with self._changed:
             self._scheduler.release(job)
             self._scheduler.queue.remove(job)
@@ -181,5 +182,16 @@ class EngineLoop(threading.Thread):
         self._on_end(job)
 
 
-def _slots(jobs: Sequence[Job]) -> list[int]:
-    return [job.slot for job in jobs if job.slot is not None]
+def _guided(jobs: Sequence[Job], lanes: list[Tensor]) -> Tensor:
+    """The guided logits [n, C, V] of ``jobs`` from the logits [C, V] of all their lanes in turn.
+
+    Each twin pushes by (scale - 1) times the difference to the main lane (spec 5.1), in float32.
+    """
+    guided = []
+    rest = iter(lanes)
+    for job in jobs:
+        main = total = next(rest)
+        for scale in job.twin_scales:
+            total = total + (scale - 1.0) * (main - next(rest))
+        guided.append(total)
+    return torch.stack(guided)

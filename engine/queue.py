@@ -61,6 +61,10 @@ class AdmissionQueue(Generic[T]):
             )
         self._by_owner.setdefault(item.owner, deque()).append(item)
 
+    def peek(self) -> T | None:
+        """The item that ``take`` would give."""
+        return next(iter(self), None)
+
     def take(self) -> T | None:
         """The next item, or None; its owner goes to the end of the turn."""
         if not self._by_owner:

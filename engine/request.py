@@ -47,14 +47,45 @@ class Delivery:
     clean_speaker_background: bool = False
 
 
+@dataclass(frozen=True)
+class Emotion:
+    """Where the voice is moved: named directions, two axes, and one strength over all of them.
+
+    ``sliders`` maps a direction's name to its weight; axes run from -1 to 1. Source: spec 6.2.
+    """
+
+    sliders: Mapping[str, float] = field(default_factory=dict)
+    valence: float = 0.0
+    arousal: float = 0.0
+    strength: float = 1.0
+
+
+@dataclass(frozen=True)
+class Guidance:
+    """How far the speech is pushed away from what it would be without voice, emotion or prefix.
+
+    1 is off. Each scale s adds (s - 1) times the difference of two logits, so several combine.
+    """
+
+    speaker: float = 1.0
+    emotion: float = 1.0
+    prefix: float = 1.0
+
+
 @dataclass(frozen=True, eq=False)
 class SpeechRequest:
-    """One ask. ``speaker`` is a speaker embedding [speaker_dim] float32, or None for no voice."""
+    """One ask. ``speaker`` is a speaker embedding [speaker_dim] float32, or None for no voice.
+
+    ``voice_id`` names the stored voice it came from, for calibrations kept by voice.
+    """
 
     text: str
     speaker: torch.Tensor | None = None
+    voice_id: str | None = None
     sampling: Sampling = Sampling()
     delivery: Delivery = Delivery()
+    emotion: Emotion | None = None
+    guidance: Guidance = Guidance()
     seed: int = 0
     max_new_frames: int | None = None
     language: str | None = None

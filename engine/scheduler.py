@@ -1,6 +1,7 @@
 """Which requests prefill and which decode in the next step. Pure Python, no tensors.
 
-- Slots are fixed lanes; a waiting request takes the lowest free one.
+- Slots are fixed lanes; a waiting request takes the lowest free ones, one for itself and one for
+  each twin, all or none.
 - One prompt per step, while the others go on decoding: nobody waits for a whole batch of prompts.
 - A slot whose reader is behind is parked: it keeps its place and skips steps.
 """
@@ -17,7 +18,12 @@ from engine.queue import AdmissionQueue, Owned
 class Schedulable(Owned, Protocol):
     """What the scheduler needs to know of a request."""
 
-    slot: int | None
+    slots: tuple[int, ...]
+
+    @property
+    def num_slots(self) -> int:
+        """How many lanes it needs."""
+        ...
 
     @property
     def needs_prefill(self) -> bool:
@@ -51,23 +57,25 @@ class Scheduler(Generic[J]):
 
     def __init__(self, num_slots: int, queue: AdmissionQueue[J]) -> None:
         self.queue = queue
-        self.live: dict[int, J] = {}  # slot -> request, in order of admission
+        self.live: list[J] = []  # in order of admission
         self._free = list(range(num_slots))
 
     def next_step(self) -> Step[J]:
         """Fill free slots from the queue, then say what runs."""
-        while self._free and (job := self.queue.take()) is not None:
-            job.slot = heapq.heappop(self._free)
-            self.live[job.slot] = job
-        awake = [job for job in self.live.values() if job.has_room]
+        while (job := self.queue.peek()) is not None and job.num_slots <= len(self._free):
+            self.queue.take()
+            job.slots = tuple(heapq.heappop(self._free) for _ in range(job.num_slots))
+            self.live.append(job)
+        awake = [job for job in self.live if job.has_room]
         return Step(
             prefill=next((job for job in awake if job.needs_prefill), None),
             decode=tuple(job for job in awake if not job.needs_prefill),
         )
 
     def release(self, job: J) -> None:
-        """Free the slot of ``job``; harmless when it has none."""
-        if job.slot is not None and self.live.get(job.slot) is job:
-            del self.live[job.slot]
-            heapq.heappush(self._free, job.slot)
-            job.slot = None
+        """Free the slots of ``job``; harmless when it has none."""
+        if job in self.live:
+            self.live.remove(job)
+            for slot in job.slots:
+                heapq.heappush(self._free, slot)
+            job.slots = ()

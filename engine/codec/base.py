@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from engine.codec.nano import NanoCodec
-from engine.codec.weights import read_json
+from engine.weights import read_json
 from engine.errors import CheckpointError
 
 

@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from engine.codec.context import Convolution, Upsampling, context_frames
-from engine.codec.weights import load_strictly, read_tensors
+from engine.weights import load_strictly, read_tensors
 from engine.errors import CheckpointError
 
 UPSAMPLING = 2  # new steps per step, before each group of blocks

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from engine.codec.weights import load_strictly, read_json, read_tensors
+from engine.weights import load_strictly, read_json, read_tensors
 from engine.compat import ensure_torchaudio
 from engine.errors import CheckpointError
 from engine.speaker.features import LogMel

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from engine.codec.weights import read_tensors
+from engine.weights import read_tensors
 from engine.errors import CheckpointError
 
 VOICES_FILE = "voices.safetensors"

@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import CheckpointError
+from engine.weights import read_json
 
 # The release keeps its 0.2 s of silence in code, not in params.json (spec 3.2): 17 frames of codes.
 RELEASE_SILENCE_FRAMES: tuple[tuple[int, ...], ...] = (
@@ -95,18 +95,7 @@ class Zonos2Config:
     @classmethod
     def load(cls, folder: Path) -> Zonos2Config:
         """Read ``folder/params.json``; raises ``CheckpointError`` naming file or key."""
-        path = folder / "params.json"
-        try:
-            raw = json.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise CheckpointError(
-                f"model: the folder {folder.name!r} has no params.json; choose a folder that holds"
-                " params.json beside model.safetensors or model.pth."
-            ) from None
-        except (OSError, ValueError) as error:
-            raise CheckpointError(f"model: params.json cannot be read ({error}).") from None
-        if not isinstance(raw, dict):
-            raise CheckpointError("model: params.json must hold one JSON object.")
+        raw = read_json(folder / "params.json")
         return cls.from_dict(raw.get("model", raw) if isinstance(raw.get("model"), dict) else raw)
 
     @classmethod

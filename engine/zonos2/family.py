@@ -8,13 +8,14 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from engine.errors import CheckpointError
-from engine.family import Prompt
+from engine.errors import CheckpointError, InvalidRequest
+from engine.family import Prompt, PromptPlan, Twin
 from engine.memory import available_bytes, in_gb
-from engine.request import Delivery
+from engine.request import SpeechRequest
+from engine.weights import shapes_of
 from engine.zonos2.attention import SlotKv
 from engine.zonos2.backbone import Backbone
-from engine.zonos2.checkpoint import empty_backbone, expected_shapes, load_backbone
+from engine.zonos2.checkpoint import empty_backbone, load_backbone
 from engine.zonos2.config import Zonos2Config
 from engine.zonos2.controls import declared_controls, resolve_controls
 from engine.zonos2.prompt import build_rows
@@ -52,7 +53,7 @@ class Zonos2Family:
     def open(cls, folder: Path, device: torch.device, dtype: torch.dtype | None) -> Zonos2Family:
         """Read configuration and weights; raises ``CheckpointError``, also when memory is short."""
         config = Zonos2Config.load(folder)
-        shapes = expected_shapes(empty_backbone(config))
+        shapes = shapes_of(empty_backbone(config))
         num_numbers = sum(torch.Size(shape).numel() for shape in shapes.values())
         if dtype is None:
             stored = DTYPES.get(config.dtype, torch.bfloat16)
@@ -67,13 +68,26 @@ class Zonos2Family:
         return cls(config, load_backbone(folder, config, device, dtype), device)
 
     @torch.inference_mode()
-    def prompt(self, text: str, delivery: Delivery, speaker: Tensor | None) -> Prompt:
-        """The prompt rows of ``text`` and the hidden row that carries the voice."""
-        controls = resolve_controls(self.config, delivery, speaker is not None)
-        rows = build_rows(self.config, text, controls, speaker is not None)
-        if speaker is None:
-            return Prompt(rows, None)
-        return Prompt(rows, self.model.project_speaker(speaker.to(self.device)))
+    def plan(self, text: str, request: SpeechRequest) -> PromptPlan:
+        """The prompt rows of ``text``, the hidden row that carries the voice, and the twins."""
+        has_speaker = request.speaker is not None
+        controls = resolve_controls(self.config, request.delivery, has_speaker)
+        rows = build_rows(self.config, text, controls, has_speaker)
+        speaker_row = self._speaker_row(request)
+        twins: list[Twin] = []
+        if request.guidance.speaker != 1.0:
+            if not has_speaker:
+                raise InvalidRequest(
+                    "cfg_scale: guidance by the voice needs a voice; choose one or leave it out.",
+                    field="cfg_scale",
+                )
+            twins.append(Twin(Prompt(rows, None), request.guidance.speaker))
+        return PromptPlan(Prompt(rows, speaker_row), tuple(twins))
+
+    def _speaker_row(self, request: SpeechRequest) -> Tensor | None:
+        if request.speaker is None:
+            return None
+        return self.model.project_speaker(request.speaker.to(self.device))
 
     def open_runner(self, num_slots: int) -> Zonos2Runner:
         """Allocate key and value slots for ``num_slots`` sequences."""

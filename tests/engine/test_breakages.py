@@ -13,7 +13,7 @@ from torch import Tensor
 
 from engine.codec.delay import EndOfAudio
 from engine.codec.nano import NanoCodec
-from engine.codec.weights import read_json
+from engine.weights import read_json
 from engine.sampling.sampler import History
 from engine.zonos2 import attention
 from engine.zonos2.backbone import Backbone

@@ -95,7 +95,7 @@ def test_hidden_states_of_a_slot_do_not_feel_the_others(engine: Engine) -> None:
     model = engine.family.model  # type: ignore[attr-defined]
     generator = torch.Generator().manual_seed(1)
     prompts = [
-        engine.family.prompt(text, Delivery(), voice)
+        engine.family.plan(text, SpeechRequest(text, voice)).main
         for text, voice in zip(TEXTS, [*engine.voices.values(), None, None], strict=True)
     ]
     hidden: list[Tensor] = []

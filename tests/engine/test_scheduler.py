@@ -14,7 +14,8 @@ from engine.scheduler import Scheduler
 @dataclass(eq=False)
 class Job:
     owner: str = "o"
-    slot: int | None = None
+    slots: tuple[int, ...] = ()
+    num_slots: int = 1
     needs_prefill: bool = True
     has_room: bool = True
 
@@ -33,11 +34,11 @@ def test_prompts_join_one_per_step_while_the_others_decode() -> None:
         assert step.prefill is jobs[index]
         assert step.decode == tuple(jobs[:index])
         jobs[index].needs_prefill = False
-    assert [job.slot for job in jobs] == [0, 1, 2, None]
+    assert [job.slots for job in jobs] == [(0,), (1,), (2,), ()]
     assert subject.next_step().prefill is None
     subject.release(jobs[1])
     step = subject.next_step()
-    assert step.prefill is jobs[3] and jobs[3].slot == 1
+    assert step.prefill is jobs[3] and jobs[3].slots == (1,)
     assert step.decode == (jobs[0], jobs[2])
 
 
@@ -51,24 +52,41 @@ def test_a_slot_whose_reader_is_behind_keeps_its_place_and_skips_steps() -> None
     assert subject.next_step().is_idle
     slow.has_room = True
     assert subject.next_step().decode == (slow,)
-    assert slow.slot == 0
+    assert slow.slots == (0,)
 
 
-@given(st.integers(1, 5), st.lists(st.sampled_from(["come", "step", "leave"]), max_size=60))
+@given(st.integers(1, 5), st.lists(st.sampled_from(["come", "twin comes", "step", "leave"]), max_size=60))
 def test_slots_are_never_shared_nor_lost(num_slots: int, events: list[str]) -> None:
     subject = scheduler(num_slots)
+    taken: list[int] = []
     for event in events:
-        if event == "come":
-            subject.queue.put(Job(), wait_s=1)
+        if event.endswith(("come", "comes")):
+            lanes = 2 if event.startswith("twin") and num_slots > 1 else 1
+            subject.queue.put(Job(num_slots=lanes), wait_s=1)
         elif event == "step":
             step = subject.next_step()
             if step.prefill is not None:
                 step.prefill.needs_prefill = False
         elif subject.live:
-            leaving = next(iter(subject.live.values()))
+            leaving = subject.live[0]
             subject.release(leaving)
             subject.release(leaving)
-        assert all(job.slot == slot for slot, job in subject.live.items())
-        assert len(subject.live) <= num_slots
+        taken = [slot for job in subject.live for slot in job.slots]
+        assert len(set(taken)) == len(taken) <= num_slots
+        assert all(len(job.slots) == job.num_slots for job in subject.live)
     subject.next_step()
-    assert len(subject.live) == num_slots or not subject.queue
+    num_taken = sum(len(job.slots) for job in subject.live)
+    waiting = subject.queue.peek()
+    assert waiting is None or waiting.num_slots > num_slots - num_taken
+
+
+def test_a_request_with_a_twin_starts_only_when_both_lanes_are_free() -> None:
+    subject = scheduler(3)
+    first, second, paired = Job(), Job(), Job(num_slots=2)
+    for job in (first, second, paired):
+        subject.queue.put(job, wait_s=1)
+    subject.next_step()
+    assert subject.live == [first, second] and paired.slots == ()
+    subject.release(first)
+    subject.next_step()
+    assert paired.slots == (0, 2)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from engine.codec.nano import NanoCodec, NanoCodecConfig
-from engine.codec.weights import read_json
+from engine.weights import read_json
 
 NANO = Path(__file__).parents[3] / "assets" / "nano"
 

@@ -115,5 +115,5 @@ def test_an_absent_or_damaged_file_is_named(folder: Path, name: str) -> None:
     with pytest.raises(CheckpointError, match=name):
         open_codec(folder, "cpu")
     (folder / name).unlink()
-    with pytest.raises(CheckpointError, match=f"lacks {name}"):
+    with pytest.raises(CheckpointError, match=f"has no {name}"):
         open_codec(folder, "cpu")

@@ -16,10 +16,9 @@ from engine.errors import CheckpointError
 from engine.zonos2.checkpoint import (
     canonical_names,
     empty_backbone,
-    expected_shapes,
     load_backbone,
-    read_tensors,
 )
+from engine.weights import read_tensors, shapes_of
 from engine.zonos2.config import Zonos2Config
 
 RELEASE = {
@@ -68,7 +67,7 @@ def tensors(tiny_folder: Path) -> dict[str, torch.Tensor]:
 
 
 def test_the_release_has_its_507_names_and_shapes() -> None:
-    shapes = expected_shapes(empty_backbone(Zonos2Config.from_dict(RELEASE)))
+    shapes = shapes_of(empty_backbone(Zonos2Config.from_dict(RELEASE)))
     assert len(shapes) == 507
     assert sum(torch.Size(shape).numel() for shape in shapes.values()) == 7_668_118_208
     moe, last = "layers.3.feed_forward.", "layers.26.feed_forward."
