@@ -233,9 +233,7 @@ class Engine:
             on_cancel=lambda: self._cancel(job),
             place=lambda: self._place(job),
         )
-        job = Job(
-            request, segments, sampling, stream, self.family, self.codec, len(plan.prompts)
-        )
+        job = Job(request, segments, sampling, stream, self.family, self.codec, len(plan.prompts))
         with self._changed:
             if self._is_draining:
                 raise Unavailable(

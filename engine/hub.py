@@ -1,42 +1,142 @@
-"""From what the user calls a model to a folder on disk."""
+"""From what the user calls a model to folders on disk: the checkpoint, its codec, its encoder.
+
+- A folder is used as it is; what is missing in it is named with what to fetch and where to put it.
+- A hub repository, and the companions that it lacks, are fetched once (``engine.download``).
+- Nothing is opened here; nothing of a repository but the files that are opened is fetched.
+"""
 
 from __future__ import annotations
 
+import logging
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
+from engine.codec.dac import DESCRIPT_FILE, TRANSFORMERS_FOLDER
+from engine.download import Check, Progress, Wanted, fetch
 from engine.errors import CheckpointError
+from engine.zonos2.checkpoint import WEIGHT_FILES
+from engine.zonos2.config import Zonos2Config
 
-_REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
+log = logging.getLogger(__name__)
+
+_REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 # The model page writes both spellings; the repository has one.
 _ALIASES = {"Zyphra/zonos2": "Zyphra/ZONOS2"}
-_WANTED = ["*.json", "*.safetensors", "*.pth"]
+# The commit the studio was made for. What is not listed here is taken from its branch main.
+PINNED = {"Zyphra/ZONOS2": "65f1e80f94b599d474bb6af9094a803dc52f60bd"}
+
+ENCODER_FOLDER = "speaker_encoder"
+CODEC_REPOSITORY = "descript/dac_44khz"
+ENCODER_REPOSITORY = "marksverdhei/Qwen3-Voice-Embedding-12Hz-1.7B"
+
+CHECKPOINT = Wanted(
+    first="params.json",
+    weights=WEIGHT_FILES,
+    others=(
+        "*.json",
+        "model-*.safetensors",
+        "codec.safetensors",
+        "speaker_encoder.safetensors",
+        "voices.safetensors",
+        f"{TRANSFORMERS_FOLDER}/*",
+        f"{ENCODER_FOLDER}/*",
+    ),
+)
+# The size of ENCODER_REPOSITORY's vectors; a model of another size needs an encoder of its own.
+ENCODER_DIM = 2048
+COMPANION = Wanted(first="config.json", weights=("model.safetensors",))
 
 
-def checkpoint_folder(model: str | Path) -> Path:
-    """The folder of ``model``: a path as it is, or a hub repository ``owner/name`` downloaded.
+@dataclass(frozen=True)
+class CheckpointFiles:
+    """Where a model's parts lie; ``encoder_folder`` is None where the model came without one."""
 
-    Raises ``CheckpointError`` when there is no such folder or the download fails.
+    name: str
+    folder: Path
+    codec_folder: Path
+    encoder_folder: Path | None
+
+
+def locate(
+    model: str | Path,
+    *,
+    revision: str | None = None,
+    offline: bool = False,
+    endpoint: str | None = None,
+    progress: Progress = log.info,
+    check: Check | None = None,
+) -> CheckpointFiles:
+    """The files of ``model``: a folder as it is, or a hub repository ``owner/name`` fetched.
+
+    ``check`` is given the folder with params.json before anything large travels, and may refuse by
+    raising. ``offline`` allows the cache only. See ``engine.download.fetch`` for the rest.
+    Raises ``CheckpointError`` when there is no such model, or it cannot be fetched.
     """
-    if Path(model).is_dir():
-        return Path(model)
+    if model and Path(model).is_dir():
+        folder = Path(model)
+        if check is not None:
+            check(folder)
+        return _companions_inside(folder, progress)
     name = _ALIASES.get(str(model), str(model))
-    if not _REPOSITORY.fullmatch(name) or name.startswith("."):
+    if not _REPOSITORY.fullmatch(name):
         raise CheckpointError(
             f"model: there is no folder {str(model)!r}; give a checkpoint folder or a hub"
             " repository such as Zyphra/ZONOS2."
         )
-    try:
-        from huggingface_hub import snapshot_download
-    except ImportError:
+
+    def fetched(repository: str, wanted: Wanted, check: Check | None = None) -> Path:
+        return fetch(
+            repository,
+            revision if repository == name and revision else PINNED.get(repository),
+            wanted,
+            is_offline=offline,
+            endpoint=endpoint,
+            progress=progress,
+            check=check,
+        )
+
+    folder = fetched(name, CHECKPOINT, check)
+    codec = folder if _has_codec(folder) else fetched(CODEC_REPOSITORY, COMPANION)
+    encoder = folder if _has_encoder(folder) else None
+    if encoder is None and _speaker_dim(folder) == ENCODER_DIM:
+        encoder = fetched(ENCODER_REPOSITORY, COMPANION)
+    return CheckpointFiles(name, folder, codec, encoder)
+
+
+def _companions_inside(folder: Path, progress: Progress) -> CheckpointFiles:
+    if not _has_codec(folder):
         raise CheckpointError(
-            f"model: {name} must be downloaded and huggingface_hub is not installed; install it, or"
-            " give a checkpoint folder."
-        ) from None
-    try:
-        return Path(snapshot_download(name, allow_patterns=_WANTED))
-    except Exception as error:
-        raise CheckpointError(
-            f"model: {name} could not be downloaded ({type(error).__name__}); check the network, or"
-            " give a folder that holds it."
-        ) from None
+            f"model: the folder {folder.name!r} has no codec; fetch it with"
+            f" `{_command(CODEC_REPOSITORY, folder / TRANSFORMERS_FOLDER)}`, or put {DESCRIPT_FILE}"
+            " into the folder."
+        )
+    has_encoder = _has_encoder(folder)
+    if not has_encoder and _speaker_dim(folder) == ENCODER_DIM:
+        command = _command(ENCODER_REPOSITORY, folder / ENCODER_FOLDER)
+        progress(
+            f"{folder.name} has no speaker encoder: to clone voices, fetch it with `{command}`"
+        )
+    return CheckpointFiles(folder.name, folder, folder, folder if has_encoder else None)
+
+
+def _has_codec(folder: Path) -> bool:
+    places = ("codec.json", DESCRIPT_FILE, TRANSFORMERS_FOLDER)
+    return any((folder / place).exists() for place in places)
+
+
+def _has_encoder(folder: Path) -> bool:
+    return any((folder / place).exists() for place in ("speaker_encoder.json", ENCODER_FOLDER))
+
+
+def _speaker_dim(folder: Path) -> int | None:
+    return Zonos2Config.load(folder).speaker_dim
+
+
+def _command(repository: str, folder: Path) -> str:
+    return f"hf download {repository} config.json model.safetensors --local-dir {folder}"
+
+
+def checkpoint_folder(model: str | Path) -> Path:
+    """The folder of ``model``, as ``engine.engine`` still asks for it."""
+    return Path(model) if Path(model).is_dir() else locate(model).folder

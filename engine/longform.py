@@ -46,5 +46,7 @@ def _fit(sentence: str, max_chars: int) -> list[str]:
     if len(parts) == 1:
         middle = len(sentence) // 2
         return _fit(sentence[:middle], max_chars) + _fit(sentence[middle:], max_chars)
-    balanced = min(range(1, len(parts)), key=lambda i: abs(len(" ".join(parts[:i])) * 2 - len(sentence)))
+    balanced = min(
+        range(1, len(parts)), key=lambda i: abs(len(" ".join(parts[:i])) * 2 - len(sentence))
+    )
     return _fit(" ".join(parts[:balanced]), max_chars) + _fit(" ".join(parts[balanced:]), max_chars)

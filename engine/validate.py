@@ -50,7 +50,9 @@ def _check_speaker(request: SpeechRequest, family: Family) -> None:
     if speaker is None:
         return
     if family.speaker_dim is None:
-        raise InvalidRequest("voice: this model speaks without voices; leave it out.", field="voice")
+        raise InvalidRequest(
+            "voice: this model speaks without voices; leave it out.", field="voice"
+        )
     if tuple(speaker.shape) != (family.speaker_dim,) or not bool(torch.isfinite(speaker).all()):
         raise InvalidRequest(
             f"voice: a speaker embedding of this model has {family.speaker_dim} finite numbers and"

@@ -5,7 +5,7 @@
 
   // Sound that was sent but not yet heard must end with Stop, too.
   const silence = () => document.querySelectorAll("#live audio").forEach((audio) => audio.pause());
-  window.studio = { silence };
+  window.studio = { stop: (...inputs) => { silence(); return inputs; } };
 
   document.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
@@ -25,11 +25,27 @@
   const setPlayed = (event, isOver) =>
     event.target.closest?.("#live")?.classList.toggle("played", isOver);
 
+  // The waveform of a take follows its player, and a click on it moves the playhead.
+  document.addEventListener("timeupdate", (event) => {
+    const figure = event.target.closest?.("#take figure");
+    if (!figure) return;
+    const { currentTime, duration } = event.target;
+    figure.style.setProperty("--played", `${(100 * currentTime) / duration}%`);
+  }, true);
+  const seek = (event) => {
+    const waveform = event.target.closest?.("#take .waveform");
+    if (!waveform) return;
+    const { left, width } = waveform.getBoundingClientRect();
+    const audio = waveform.parentElement.querySelector("audio");
+    audio.currentTime = (audio.duration * (event.clientX - left)) / width;
+  };
+
   // Speak and Stop change places: whoever pressed one by keyboard keeps the focus there.
   let hadFocus = false;
   document.addEventListener("click", (event) => {
     hadFocus = event.target.closest?.("#speak, #stop") === document.activeElement;
     if (event.target.closest?.("#theme-switch")) switchTheme();
+    seek(event);
   }, true);
   const keepFocus = () => {
     if (!hadFocus || document.activeElement !== document.body) return;
@@ -71,7 +87,6 @@
       const text = find("#text textarea");
       if (isReady || text === null) return;
       isReady = true;
-      text.dir = "auto";
       if (chosen !== null) document.body.classList.toggle("dark", chosen === "dark");
       const note = find("#no-microphone");
       if (note !== null) note.hidden = window.isSecureContext;

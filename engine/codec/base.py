@@ -13,9 +13,10 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from engine.codec.dac import DESCRIPT_FILE, TRANSFORMERS_FOLDER, DacCodec
 from engine.codec.nano import NanoCodec
-from engine.weights import read_json
 from engine.errors import CheckpointError
+from engine.weights import read_json
 
 
 class Codec(Protocol):
@@ -46,11 +47,24 @@ class Codec(Protocol):
         ...
 
 
-CODECS: dict[str, type[NanoCodec]] = {"nano": NanoCodec}
+CODECS: dict[str, type[NanoCodec] | type[DacCodec]] = {"nano": NanoCodec, "dac": DacCodec}
 
 
 def open_codec(folder: Path, device: torch.device | str) -> Codec:
-    """The codec described by ``folder/codec.json``; raises ``CheckpointError`` when unusable."""
+    """The codec of the checkpoint in ``folder``.
+
+    It is described by ``codec.json``, or is the DAC that stands in or beside the checkpoint as
+    people have it. Raises ``CheckpointError`` when it is unusable, or naming what to fetch.
+    """
+    if not (folder / "codec.json").exists():
+        codec = DacCodec.find(folder, device)
+        if codec is None:
+            raise CheckpointError(
+                f"model: the folder {folder.name!r} has no codec.json and no DAC codec; fetch"
+                f" descript/dac_44khz (config.json, model.safetensors) into its subfolder"
+                f" {TRANSFORMERS_FOLDER}, or put {DESCRIPT_FILE} into it."
+            )
+        return codec
     config = read_json(folder / "codec.json")
     codec_type = config.get("codec_type")
     if codec_type not in CODECS:

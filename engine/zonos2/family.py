@@ -11,14 +11,15 @@ from torch import Tensor
 from engine.errors import CheckpointError, InvalidRequest
 from engine.family import Prompt, PromptPlan, Twin
 from engine.memory import available_bytes, in_gb
-from engine.request import SpeechRequest
+from engine.request import Sampling, SpeechRequest
+from engine.sampling.settings import resolve
 from engine.weights import shapes_of
 from engine.zonos2.attention import SlotKv
 from engine.zonos2.backbone import Backbone
 from engine.zonos2.checkpoint import empty_backbone, load_backbone
 from engine.zonos2.config import Zonos2Config
 from engine.zonos2.controls import declared_controls, resolve_controls
-from engine.zonos2.prompt import build_rows
+from engine.zonos2.prompt import TextIds, build_rows
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 # Above this many numbers a CPU computes in the stored precision: float32 would double 15 GB.
@@ -53,6 +54,13 @@ class Zonos2Family:
     def open(cls, folder: Path, device: torch.device, dtype: torch.dtype | None) -> Zonos2Family:
         """Read configuration and weights; raises ``CheckpointError``, also when memory is short."""
         config = Zonos2Config.load(folder)
+        TextIds.of(config)
+        try:
+            resolve(Sampling(), config.sampling_defaults)
+        except InvalidRequest as error:
+            raise CheckpointError(
+                f"model: sampling_defaults in params.json: {error.message}"
+            ) from None
         shapes = shapes_of(empty_backbone(config))
         num_numbers = sum(torch.Size(shape).numel() for shape in shapes.values())
         if dtype is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -98,7 +99,11 @@ def test_a_reference_changes_the_voice_and_is_encoded_once(
         ({"sampling": Sampling(top_k=5000)}, "top_k", "1026"),
         ({"delivery": Delivery(speaking_rate_bucket=8)}, "speaking_rate_bucket", "0 to 7"),
         ({"delivery": Delivery(accurate_mode=False)}, "accurate_mode", "leave the field out"),
-        ({"delivery": Delivery(quality_values={"lufs": 1})}, "quality_values", "trailing_silence_s"),
+        (
+            {"delivery": Delivery(quality_values={"lufs": 1})},
+            "quality_values",
+            "trailing_silence_s",
+        ),
         ({"speaker": torch.zeros(5)}, "voice", r"128 finite numbers"),
         ({"speaker": torch.full((128,), torch.nan)}, "voice", "finite"),
     ],
@@ -279,6 +284,22 @@ def test_a_wrong_model_is_refused_in_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "params.json").write_text('{"model_type": "kokoro"}')
     with pytest.raises(CheckpointError, match="'kokoro'; known are zonos2"):
         Engine.open(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"sampling_defaults": {"temperature": 9}}, "sampling_defaults .*temperature: 9"),
+        ({"text_vocab": 450}, "text_vocab 450"),
+    ],
+)
+def test_defaults_that_no_request_could_use_are_told_at_the_start(
+    tmp_path: Path, change: dict[str, object], told: str
+) -> None:
+    params = json.loads((NANO / "params.json").read_text()) | change
+    (tmp_path / "params.json").write_text(json.dumps(params))
+    with pytest.raises(CheckpointError, match=told):
+        Engine.open(tmp_path, device="cpu")
 
 
 def test_too_little_memory_is_said_before_anything_is_read(

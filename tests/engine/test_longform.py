@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from engine.longform import plan_segments
 
-TEXT = st.text(st.sampled_from("ab ,.!?\n\"”。，你好…;"), max_size=400)
+TEXT = st.text(st.sampled_from('ab ,.!?\n"”。，你好…;'), max_size=400)
 
 
 @given(TEXT, st.integers(5, 60))

@@ -40,7 +40,9 @@ def test_everyone_is_taken_once_in_the_order_that_places_foretold(owners: list[s
 
 
 @given(st.lists(st.sampled_from("abc"), min_size=1, max_size=30), st.data())
-def test_no_owner_is_served_twice_while_another_waits(owners: list[str], data: st.DataObject) -> None:
+def test_no_owner_is_served_twice_while_another_waits(
+    owners: list[str], data: st.DataObject
+) -> None:
     queue: AdmissionQueue[Item] = AdmissionQueue(100, 100)
     items = [Item(owner) for owner in owners]
     for item in items:

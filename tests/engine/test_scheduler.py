@@ -55,7 +55,10 @@ def test_a_slot_whose_reader_is_behind_keeps_its_place_and_skips_steps() -> None
     assert slow.slots == (0,)
 
 
-@given(st.integers(1, 5), st.lists(st.sampled_from(["come", "twin comes", "step", "leave"]), max_size=60))
+@given(
+    st.integers(1, 5),
+    st.lists(st.sampled_from(["come", "twin comes", "step", "leave"]), max_size=60),
+)
 def test_slots_are_never_shared_nor_lost(num_slots: int, events: list[str]) -> None:
     subject = scheduler(num_slots)
     taken: list[int] = []

@@ -146,3 +146,18 @@ def test_two_threads_that_share_the_batch_give_the_bits_of_one() -> None:
         torch.set_num_threads(num_threads)
     for slot in range(_NUM_SLOTS):
         assert torch.equal(together[slot], _alone(logits[slot], torch.empty(0), chosen, slot)[0])
+
+
+def test_an_id_on_the_edge_of_min_p_does_not_feel_a_neighbours_top_p() -> None:
+    """Renormalising moves an edge by a rounding error; only rows with top-p may see it twice."""
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(100):
+        logits = torch.randn(1, _CODEBOOKS, _VOCAB, generator=generator)
+        first = logits[0, 0].softmax(-1)
+        edge = float(first[7] / first.max())  # id 7 of codebook 0 lies on it
+        rows, history = SamplingRows(2, _VOCAB), History(2, _CODEBOOKS, _CODES)
+        rows.set(0, ResolvedSampling(1.0, _VOCAB, 0.0, edge, 1.0, 0, 0), seed=0)
+        alone = probabilities(logits, rows, history, torch.tensor([0]))
+        rows.set(1, ResolvedSampling(1.0, _VOCAB, 0.5, 0.0, 1.0, 0, 0), seed=0)
+        together = probabilities(logits.expand(2, -1, -1), rows, history)
+        assert torch.equal(together[0], alone[0])

@@ -43,19 +43,22 @@ def _settings(given: dict[str, Any]) -> ResolvedSampling:
 
 
 def _slow_probabilities(logits: np.ndarray, history: np.ndarray, s: ResolvedSampling) -> np.ndarray:
-    """The specification's order, one row at a time, in float64. logits [C, V], history [n, C]."""
+    """The specification's order, one row at a time. logits [C, V], history [n, C].
+
+    Penalty and temperature in float32 (they round what the rest starts from), the rest in float64.
+    """
     result = np.zeros(logits.shape)
     covered = len(logits) if s.repetition_codebooks < 0 else s.repetition_codebooks
-    for codebook, row in enumerate(logits.astype(np.float64)):
+    for codebook, row in enumerate(logits.copy()):
         recent = history[max(0, len(history) - s.repetition_window) :, codebook]
         for code in set(recent.tolist()) if codebook < covered else ():
             if code < 1024:
-                penalty = max(1.0, s.repetition_penalty)
+                penalty = np.float32(max(1.0, s.repetition_penalty))
                 row[code] = row[code] / penalty if row[code] > 0 else row[code] * penalty
         if s.temperature == 0:
             result[codebook, row.argmax()] = 1.0
             continue
-        row /= max(s.temperature, 1e-6)
+        row = (row / np.float32(max(s.temperature, 1e-6))).astype(np.float64)
         row[row < np.sort(row)[-min(s.top_k, len(row))]] = -np.inf
         chances = np.exp(row - row.max())
         chances /= chances.sum()
@@ -163,7 +166,7 @@ def test_any_settings_equal_a_slow_reading_of_the_specification(
         history.append(torch.from_numpy(frame)[None])
     got = probabilities(torch.from_numpy(logits)[None], rows, history)[0].double().numpy()
     expected = _slow_probabilities(logits, past, chosen)
-    # An id within rounding of a cut may fall on either side of it; that shows as a few wrong sums.
+    # An id within a rounding error of a cut may fall on either side of it, in one codebook.
     assert np.isclose(got, expected, atol=_TOLERANCE, rtol=0).all(-1).sum() >= 8
 
 
@@ -284,6 +287,20 @@ def test_the_draw_is_the_inverse_of_the_cumulated_probabilities() -> None:
         target = noise[:, codebook] * cumulated[codebook, -1]
         expected = np.searchsorted(cumulated[codebook], target, side="right")
         assert (codes[:, codebook] == expected).all()
+
+
+@pytest.mark.parametrize(("noise", "code"), [(0.0, 2), (1 - 2**-53, 7)])
+def test_the_ends_of_the_noise_draw_the_first_and_last_possible_code(
+    noise: float, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def constant(seeds: Tensor, frames: Tensor, num_codebooks: int) -> Tensor:
+        return torch.full((len(seeds), num_codebooks), noise, dtype=torch.float64)
+
+    monkeypatch.setattr("engine.sampling.sampler.uniforms", constant)
+    chances = torch.zeros(1, 9, 1026)
+    chances[..., 2], chances[..., 5], chances[..., 7] = 0.1, 0.3, 0.6
+    key = torch.zeros(1, dtype=torch.int64)
+    assert draw(chances, key, key).tolist() == [[code] * 9]
 
 
 def test_a_broken_row_stays_in_range_and_leaves_its_neighbours_alone() -> None:

@@ -155,7 +155,9 @@ def test_each_norm_has_its_own_epsilon(
     close(logits_of(tiny, golden_forward["a_input_ids"], row, last=True), golden_forward[case])
 
 
-def test_rope_turns_adjacent_pairs(tiny_config: Zonos2Config, tiny: Backbone, golden_forward: Golden) -> None:
+def test_rope_turns_adjacent_pairs(
+    tiny_config: Zonos2Config, tiny: Backbone, golden_forward: Golden
+) -> None:
     positions = golden_forward["rope_positions"].long()
     for name in ("q", "k"):
         given = golden_forward[f"rope_{name}_in"].unflatten(-1, (-1, tiny_config.head_dim))
