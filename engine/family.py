@@ -25,7 +25,7 @@ from engine.zonos2.controls import Control
 class Prompt:
     """Everything a family needs to start one stretch of speech.
 
-    ``rows`` [T, row_width] int64; ``speaker_row`` [dim] replaces the hidden state of row 0, or None.
+    ``rows`` [T, row_width] int64; ``speaker_row`` [dim] (or None) replaces row 0's hidden state.
     """
 
     rows: Tensor
@@ -71,7 +71,7 @@ class Runner(Protocol):
         ...
 
     def decode(self, slots: Sequence[int], codes: Tensor) -> Tensor:
-        """Feed the last sampled ``codes`` [n, codebooks] of ``slots`` -> logits [n, codebooks, vocab]."""
+        """Feed the last ``codes`` [n, codebooks] of ``slots`` -> logits [n, codebooks, vocab]."""
         ...
 
 

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 # A sentence ends after . ! ? … (with closing quotes) before white space, after 。！？ at once, and
 # at the end of a paragraph.
@@ -30,7 +31,7 @@ def plan_segments(text: str, max_chars: int) -> list[str]:
 def _pieces(text: str, border: re.Pattern[str]) -> list[str]:
     """``text`` cut at every ``border``; what the border matched stays with the piece before it."""
     cuts = [0, *(match.end() for match in border.finditer(text)), len(text)]
-    pieces = (" ".join(text[a:b].split()) for a, b in zip(cuts, cuts[1:], strict=False))
+    pieces = (" ".join(text[a:b].split()) for a, b in pairwise(cuts))
     return [piece for piece in pieces if piece]
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -93,7 +94,7 @@ class EngineLoop(threading.Thread):
         if plan.decode:
             drawn += self._contained(list(plan.decode), self._decode)
         for jobs, logits in drawn:
-            self._contained(jobs, lambda jobs, logits=logits: self._draw(jobs, logits))
+            self._contained(jobs, partial(self._draw, logits=logits))
         self._hand_out([job for jobs, _ in drawn for job in jobs if job.slots])
         return True
 

@@ -46,7 +46,7 @@ class AdmissionQueue(Generic[T]):
                     yield items[turn]
 
     def put(self, item: T, *, wait_s: float) -> None:
-        """Admit ``item``, or raise ``OwnerShareUsed`` / ``QueueFull`` telling to wait ``wait_s``."""
+        """Admit ``item``, or raise ``OwnerShareUsed`` or ``QueueFull`` with the wait ``wait_s``."""
         own = self._by_owner.get(item.owner, deque())
         if len(own) >= self.max_waiting_per_owner:
             raise OwnerShareUsed(

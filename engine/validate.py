@@ -36,7 +36,7 @@ def check_request(request: SpeechRequest, family: Family) -> str:
             field="seed",
         )
     limit = request.max_new_frames
-    if limit is not None and not 1 <= limit:
+    if limit is not None and not limit >= 1:
         raise InvalidRequest(
             f"max_new_tokens: {limit} is out of range; ask for at least 1, or leave it out.",
             field="max_new_tokens",

@@ -90,7 +90,7 @@ class SlotKv:
         self.values = torch.zeros(shape, device=device, dtype=dtype)
 
     def prefill(self, slot: int) -> Attend:
-        """Attention over one prompt [1, ., T, .] that also stores its keys and values in ``slot``."""
+        """Attention over one prompt [1, ., T, .] that stores its keys and values in ``slot``."""
 
         def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
             self.keys[layer, slot, :, : k.shape[2]] = k[0]

@@ -85,9 +85,9 @@ class Backbone(nn.Module):
     def embed(
         self, rows: Tensor, speaker_row: Tensor | None = None, has_speaker: Tensor | None = None
     ) -> Tensor:
-        """rows [B, T, C + 1] -> [B, T, dim], normalised; row 0 is replaced by ``speaker_row`` [B, dim].
+        """rows [B, T, C + 1] -> [B, T, dim], normalised.
 
-        ``has_speaker`` [B] bool limits the replacement to some sequences (training batches).
+        ``speaker_row`` [B, dim] replaces row 0, in training batches only where ``has_speaker`` [B].
         """
         x = self.multi_embedder(rows)
         if speaker_row is not None:
@@ -106,7 +106,7 @@ class Backbone(nn.Module):
         live_rows: Sequence[int] | None = None,
         trace: Trace | None = None,
     ) -> Tensor:
-        """Embedded rows x [B, T, dim] at positions [B, T] -> hidden states [B, T, dim] for the head.
+        """Embedded rows x [B, T, dim] at positions [B, T] -> hidden states [B, T, dim].
 
         ``live_rows`` marks a decode step of B slots, of which these count: every product then has
         one fixed shape, so that a row is bit-equal whatever its neighbours are.
@@ -114,6 +114,7 @@ class Backbone(nn.Module):
         table = self.rope[positions]  # [B, T, 2, hd / 2]
         router_state: Tensor | None = None
         for index, layer in enumerate(self.layers):
+            assert isinstance(layer, Layer)
             attended = layer.attention(layer.attention_norm(x), table, index, attend)
             x = x + attended
             if trace is not None:

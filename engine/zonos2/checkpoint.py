@@ -75,7 +75,7 @@ def canonical_names(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _fuse_experts(named: dict[str, Tensor], prefix: str) -> None:
-    """Bring ``w1/w3/w2.weight`` or ``gate_up_proj/down_proj`` to ``w13`` (interleaved) and ``w2``."""
+    """Bring ``w1/w3/w2.weight`` or ``gate_up_proj/down_proj`` to interleaved ``w13`` and ``w2``."""
     if prefix + "gate_up_proj" in named:
         gate, up = named.pop(prefix + "gate_up_proj").chunk(2, dim=1)
         down = named.pop(prefix + "down_proj", None)

@@ -121,7 +121,7 @@ class Zonos2Runner:
         self._rows[..., -1] = config.text_vocab
 
     def prefill(self, slot: int, prompt: Prompt) -> Tensor:
-        """Start ``slot`` with ``prompt``; one prompt per call, so no other request has a say in it."""
+        """Start ``slot`` with ``prompt``; one per call, so no other request has a say in it."""
         rows = prompt.rows.to(self._device)[None]  # [1, T, W]
         speaker_row = None if prompt.speaker_row is None else prompt.speaker_row[None]
         num_rows = rows.shape[1]

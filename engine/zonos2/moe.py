@@ -48,6 +48,8 @@ class DenseFeedForward(nn.Module):
 class Router(nn.Module):
     """Scores experts for each row and hands its state to the next layer's router."""
 
+    balancing_biases: Tensor
+
     def __init__(self, config: Zonos2Config, layer: int) -> None:
         super().__init__()
         width, experts = config.moe_router_dim, config.moe_num_experts

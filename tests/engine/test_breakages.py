@@ -13,8 +13,8 @@ from torch import Tensor
 
 from engine.codec.delay import EndOfAudio
 from engine.codec.nano import NanoCodec
-from engine.weights import read_json
 from engine.sampling.sampler import History
+from engine.weights import read_json
 from engine.zonos2 import attention
 from engine.zonos2.backbone import Backbone
 from engine.zonos2.moe import Router

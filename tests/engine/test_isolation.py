@@ -138,6 +138,6 @@ def test_a_stream_tells_how_it_ended(engine: Engine) -> None:
     assert stream.finish_reason is FinishReason.STOP
     assert stream.timings.ttfa_ms is not None and stream.timings.total_s is not None
     short = engine.speak(TEXTS[1], seed=3, max_new_frames=12)
-    samples, rate = short.read()
+    samples, _ = short.read()
     assert short.finish_reason is FinishReason.LENGTH
     assert len(samples) == 4 * 1764  # 12 rows hold four whole frames

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -54,7 +55,7 @@ def test_no_owner_is_served_twice_while_another_waits(
         assert queue.num_ahead(item) is None
     taken = drain(queue)
     assert set(taken) == set(items) - set(gone)
-    for place, (first, second) in enumerate(zip(taken, taken[1:], strict=False)):
+    for place, (first, second) in enumerate(pairwise(taken)):
         if first.owner == second.owner:
             assert {item.owner for item in taken[place:]} == {first.owner}
 
