@@ -15,8 +15,8 @@ from pathlib import Path
 from engine.codec.dac import DESCRIPT_FILE, TRANSFORMERS_FOLDER
 from engine.download import Check, Progress, Wanted, fetch
 from engine.errors import CheckpointError
+from engine.weights import read_json
 from engine.zonos2.checkpoint import WEIGHT_FILES
-from engine.zonos2.config import Zonos2Config
 
 log = logging.getLogger(__name__)
 
@@ -99,7 +99,7 @@ def locate(
     folder = fetched(name, CHECKPOINT, check)
     codec = folder if _has_codec(folder) else fetched(CODEC_REPOSITORY, COMPANION)
     encoder = folder if _has_encoder(folder) else None
-    if encoder is None and _speaker_dim(folder) == ENCODER_DIM:
+    if encoder is None and _wants_encoder(folder):
         encoder = fetched(ENCODER_REPOSITORY, COMPANION)
     return CheckpointFiles(name, folder, codec, encoder)
 
@@ -112,7 +112,7 @@ def _companions_inside(folder: Path, progress: Progress) -> CheckpointFiles:
             " into the folder."
         )
     has_encoder = _has_encoder(folder)
-    if not has_encoder and _speaker_dim(folder) == ENCODER_DIM:
+    if not has_encoder and _wants_encoder(folder):
         command = _command(ENCODER_REPOSITORY, folder / ENCODER_FOLDER)
         progress(
             f"{folder.name} has no speaker encoder: to clone voices, fetch it with `{command}`"
@@ -129,8 +129,12 @@ def _has_encoder(folder: Path) -> bool:
     return any((folder / place).exists() for place in ("speaker_encoder.json", ENCODER_FOLDER))
 
 
-def _speaker_dim(folder: Path) -> int | None:
-    return Zonos2Config.load(folder).speaker_dim
+def _wants_encoder(folder: Path) -> bool:
+    """Whether the model follows a voice in the published encoder's space."""
+    params = read_json(folder / "params.json")
+    params = params.get("model", params)
+    speaker_dim = params.get("speaker_embedding_dim") if params.get("speaker_enabled") else None
+    return bool(speaker_dim == ENCODER_DIM)
 
 
 def _command(repository: str, folder: Path) -> str:

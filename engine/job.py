@@ -17,6 +17,7 @@ from torch import Tensor
 from engine.codec.base import Codec
 from engine.codec.delay import DelayBuffer
 from engine.codec.streaming import CodecStream, Window
+from engine.errors import GenerationFailed, InvalidRequest, StudioError
 from engine.family import Family, PromptPlan
 from engine.request import FinishReason, SpeechRequest
 from engine.sampling.settings import ResolvedSampling
@@ -86,6 +87,20 @@ class Job:
     def main_slot(self) -> int:
         """The lane whose audio is heard; the others are its twins."""
         return self.slots[0]
+
+    @property
+    def fault(self) -> StudioError | None:
+        """What to tell the reader of a request that ended without one frame, else None."""
+        limit = self.request.max_new_frames
+        if self.stream.timings.num_frames > 0:
+            return None
+        if self._ran_into_limit and limit is not None:
+            return InvalidRequest(
+                f"max_new_tokens: {limit} frames end before the first sound; ask for more, or leave"
+                " it out.",
+                field="max_new_tokens",
+            )
+        return GenerationFailed("request: no sound came out; try it with another seed.")
 
     def next_plan(self) -> PromptPlan:
         """Begin the next segment and give its prompts."""

@@ -168,7 +168,8 @@ class EngineLoop(threading.Thread):
             waiting = [job for job, _ in windows]
         for job in jobs:
             if job.is_done and job.slots:
-                self._end(job, job.finish_reason, None)
+                fault = job.fault
+                self._end(job, FinishReason.FAILED if fault else job.finish_reason, fault)
 
     def _end(self, job: Job, reason: FinishReason, error: StudioError | None) -> None:
         if job.slots:

@@ -21,8 +21,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from engine.codec.context import Convolution, Upsampling, context_frames
-from engine.weights import load_strictly, read_tensors
 from engine.errors import CheckpointError
+from engine.weights import load_strictly, read_tensors
 
 UPSAMPLING = 2  # new steps per step, before each group of blocks
 ENCODER_TENSORS = ("mean", "projection", "first_projection", "first_centroids")

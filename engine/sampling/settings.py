@@ -32,7 +32,7 @@ class Range:
     def check(self, field: str, value: object) -> float:
         """Return ``value`` as int or float within the limits, else raise ``InvalidRequest``."""
         kind = "a whole number" if self.is_integer else "a number"
-        remedy = f"give {kind} from {self.minimum:g} to {self.maximum:g} ({self.meaning})"
+        remedy = f"give {kind} from {self.minimum:.12g} to {self.maximum:.12g} ({self.meaning})"
         real = as_real(field, value, remedy)
         if not self.minimum <= real <= self.maximum or (self.is_integer and real != int(real)):
             raise InvalidRequest(f"{field}: {shown(value)} is not allowed; {remedy}.", field=field)

@@ -1,4 +1,4 @@
-"""What a speaker encoder offers, nano's own encoder, and how one is opened.
+"""What a speaker encoder offers, and how the one of a checkpoint is opened.
 
 - An encoder turns a recording of one speaker into the vector that the model was trained to follow.
 - ``identity`` names the space of its vectors: a stored voice fits only the encoder that made it.
@@ -8,36 +8,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sys
-import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from engine.weights import load_strictly, read_json, read_tensors
-from engine.compat import ensure_torchaudio
 from engine.errors import CheckpointError
-from engine.speaker.features import LogMel
-from engine.speaker.reference import resampled, speech_at_level
-
-CONFIG_FILE = "speaker_encoder.json"
-WEIGHTS_FILE = "speaker_encoder.safetensors"
-ECAPA_KEYS = (
-    "input_size",
-    "lin_neurons",
-    "channels",
-    "kernel_sizes",
-    "dilations",
-    "attention_channels",
-    "res2net_scale",
-    "se_channels",
-)
-# The language model was trained on embeddings of stretches of 2.4 s.
-WINDOW_S, WINDOW_HOP_S = 2.4, 1.2
+from engine.speaker import ecapa, nano
+from engine.speaker.ecapa import EcapaSpeakerEncoder
+from engine.speaker.nano import NanoSpeakerEncoder
+from engine.weights import read_json, read_tensors
 
 
 class SpeakerEncoder(Protocol):
@@ -60,103 +42,31 @@ class SpeakerEncoder(Protocol):
         ...
 
 
-class NanoSpeakerEncoder:
-    """speechbrain's ECAPA-TDNN on 80 log-mel bands; its 128 numbers are used as they come.
-
-    A recording longer than one training stretch is the mean over overlapping stretches of 2.4 s.
-    Measured against one pass over the whole clip, on synthetic speech that no training saw: cosine
-    to the speaker's centroid .948 instead of .934 with 12 s and .964 instead of .941 with 28 s
-    (distance 2.15 instead of 2.83); below 5 s the two are alike. Halves of three human recordings
-    agree alike (.80, .79) and different people are further apart (.07, .09).
-    """
-
-    name = "ecapa_tdnn"
-
-    def __init__(
-        self, config: Mapping[str, Any], tensors: Mapping[str, Tensor], identity: str
-    ) -> None:
-        try:
-            self.dim = int(config["embedding_dim"])
-            self._rms = float(config["rms_target"])
-            self._offset, self._scale = float(config["input_offset"]), float(config["input_scale"])
-            self._ecapa = {key: config[key] for key in ECAPA_KEYS}
-            self._log_mel = LogMel.from_dict(config)
-            if self.dim != config["lin_neurons"]:
-                raise ValueError(f"embedding_dim {self.dim} is not lin_neurons")
-        except KeyError as error:
-            raise CheckpointError(
-                f"model: {CONFIG_FILE} lacks the key {error.args[0]!r}."
-            ) from None
-        except (TypeError, ValueError) as error:
-            raise CheckpointError(
-                f"model: {CONFIG_FILE} has an unusable value ({error})."
-            ) from None
-        self.identity = identity
-        self.sample_rate_hz = self._log_mel.sample_rate_hz
-        self._tensors = tensors
-        self._network: nn.Module | None = None
-        self._loading = threading.Lock()
-
-    @classmethod
-    def open(cls, folder: Path, config: Mapping[str, Any]) -> NanoSpeakerEncoder:
-        """Read the weights; the network itself is built at first use."""
-        tensors = read_tensors(folder / WEIGHTS_FILE)
-        return cls(config, tensors, identity_of(config, folder / WEIGHTS_FILE))
-
-    def warm(self) -> None:
-        """Build the network (about 1 s, most of it importing speechbrain)."""
-        self._ready_network()
-
-    def encode(self, samples: np.ndarray, sample_rate_hz: int) -> Tensor:
-        """Mono float samples [n] to an embedding [dim]; raises ``InvalidReference``.
-
-        Silence at both ends is trimmed; of longer recordings the first 30 s of speech count.
-        """
-        speech = speech_at_level(samples, sample_rate_hz, self._rms)
-        with torch.no_grad():
-            features = self._log_mel(resampled(speech, sample_rate_hz, self.sample_rate_hz))
-            return self.embed(self._windows(features)).mean(0)
-
-    def embed(self, features: Tensor) -> Tensor:
-        """Log-mel features [B, windows, bands] to embeddings [B, dim]."""
-        return self._ready_network()((features + self._offset) * self._scale)[:, 0]
-
-    def _windows(self, features: Tensor) -> Tensor:
-        """Features [T, bands] as stretches [B, length, bands]; the last one ends with the clip."""
-        per_second = self.sample_rate_hz / self._log_mel.hop
-        length, hop = round(WINDOW_S * per_second), round(WINDOW_HOP_S * per_second)
-        if len(features) <= length:
-            return features[None]
-        starts = [*range(0, len(features) - length, hop), len(features) - length]
-        return torch.stack([features[start : start + length] for start in starts])
-
-    def _ready_network(self) -> nn.Module:
-        with self._loading:
-            if self._network is None:
-                ecapa_tdnn = _ecapa_class()
-                network = ecapa_tdnn(**self._ecapa)
-                load_strictly(network, self._tensors, WEIGHTS_FILE)
-                self._network = network.eval().requires_grad_(False)
-            return self._network
-
-
+# By the "type" of a speaker_encoder.json.
 ENCODERS: dict[str, type[NanoSpeakerEncoder]] = {"ecapa_tdnn": NanoSpeakerEncoder}
 
 
 def open_speaker_encoder(folder: Path) -> SpeakerEncoder | None:
-    """The encoder described by ``folder/speaker_encoder.json``, or None without that file.
+    """The encoder that came with the checkpoint in ``folder``, or None without one.
 
-    Raises ``CheckpointError`` when the file or its weights cannot be used.
+    It is described by ``speaker_encoder.json``, or is the release's in the subfolder
+    ``speaker_encoder``. Raises ``CheckpointError`` when its files cannot be used.
     """
-    if not (folder / CONFIG_FILE).exists():
-        return None
-    config = read_json(folder / CONFIG_FILE)
-    encoder_type = config.get("type")
-    if encoder_type not in ENCODERS:
-        raise CheckpointError(
-            f"model: {CONFIG_FILE} has type {encoder_type!r}; known are {', '.join(ENCODERS)}."
-        )
-    return ENCODERS[encoder_type].open(folder, config)
+    if (folder / nano.CONFIG_FILE).exists():
+        config = read_json(folder / nano.CONFIG_FILE)
+        weights = folder / nano.WEIGHTS_FILE
+        encoder_type = config.get("type")
+        if encoder_type not in ENCODERS:
+            raise CheckpointError(
+                f"model: {nano.CONFIG_FILE} has type {encoder_type!r}; known are"
+                f" {', '.join(ENCODERS)}."
+            )
+        return ENCODERS[encoder_type](config, read_tensors(weights), identity_of(config, weights))
+    subfolder = folder / ecapa.FOLDER
+    if subfolder.is_dir():
+        config, weights = read_json(subfolder / "config.json"), subfolder / "model.safetensors"
+        return EcapaSpeakerEncoder(config, read_tensors(weights), identity_of(config, weights))
+    return None
 
 
 def identity_of(config: Mapping[str, Any], weights: Path) -> str:
@@ -164,21 +74,3 @@ def identity_of(config: Mapping[str, Any], weights: Path) -> str:
     digest = hashlib.sha256(json.dumps(config, sort_keys=True).encode())
     digest.update(weights.read_bytes())
     return digest.hexdigest()[:16]
-
-
-def _ecapa_class() -> type[nn.Module]:
-    ensure_torchaudio()
-    try:
-        from speechbrain.lobes.models.ECAPA_TDNN import ECAPA_TDNN
-        from speechbrain.utils.importutils import LazyModule
-    except ImportError:
-        raise CheckpointError(
-            "model: its speaker encoder needs the package speechbrain; install requirements.txt,"
-            " or choose a stored voice."
-        ) from None
-    # speechbrain 1.1 leaves redirects for its old module names. Whoever looks through sys.modules
-    # afterwards (hypothesis, debuggers) wakes them, and they fail for want of optional packages.
-    for name, module in sys.modules.copy().items():
-        if isinstance(module, LazyModule):
-            del sys.modules[name]
-    return ECAPA_TDNN

@@ -27,7 +27,8 @@ FIXED = {
 class LogMel:
     """Mono samples [n] to features [n // hop, num_mels], float32.
 
-    Window k is centred on sample ``hop * k + first_centre``; beyond the clip lies silence.
+    Window k is centred on sample ``hop * k + first_centre``; beyond the clip lies silence, or with
+    ``edges`` "reflect" its mirror image, and the clip must then outlast half a window and hop.
     """
 
     sample_rate_hz: int
@@ -39,6 +40,7 @@ class LogMel:
     max_hz: float
     log_floor: float
     first_centre: int
+    edges: str = "constant"
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any]) -> LogMel:
@@ -77,8 +79,9 @@ class LogMel:
     def __call__(self, samples: Tensor) -> Tensor:
         num_windows = len(samples) // self.hop
         half = self.n_fft // 2
+        padding = (half - self.first_centre, half + self.first_centre)
         spectrum = torch.stft(
-            F.pad(samples, (half - self.first_centre, half + self.first_centre)),
+            F.pad(samples[None], padding, mode=self.edges)[0],
             self.n_fft,
             self.hop,
             self.win_length,

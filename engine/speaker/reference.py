@@ -3,11 +3,13 @@
 - What cannot carry a voice is refused with one sentence: silence, too little speech, broken values.
 - Speech is what is louder than a twentieth of the typical loud level (-26 dB). That level is the
   energy-weighted mean over 20 ms pieces, which neither long pauses nor a single click move much.
+- What an encoder is given of it is what it was trained on: ``speech_at_level`` or ``as_recorded``.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -26,11 +28,43 @@ SILENCE_RMS = 10 ** (-70 / 20)  # of full scale
 MAX_RATIO_TERM = 4_000
 
 
+@dataclass(frozen=True)
+class Speech:
+    """Where in a recording somebody speaks: its samples ``begin`` to ``end``.
+
+    ``offset`` is the recording's mean, ``loud_rms`` the level of its loud parts without it.
+    """
+
+    begin: int
+    end: int
+    offset: float
+    loud_rms: float
+
+
 def speech_at_level(samples: np.ndarray, sample_rate_hz: int, rms: float) -> np.ndarray:
     """The speech of a recording: ends trimmed, at most 30 s, its loud parts brought to ``rms``.
 
     Mono float samples [n] to float32 [m] at the same rate. Raises ``InvalidReference``.
     """
+    speech = find_speech(samples, sample_rate_hz)
+    end = min(speech.end, speech.begin + round(MAX_SPEECH_S * sample_rate_hz))
+    centred = samples[speech.begin : end].astype(np.float64) - speech.offset
+    return (centred * (rms / speech.loud_rms)).astype(np.float32)
+
+
+def as_recorded(samples: np.ndarray, sample_rate_hz: int) -> np.ndarray:
+    """The recording unchanged; of one longer than 30 s, the 30 s from the first speech on.
+
+    Mono float samples [n] to float32 [m] at the same rate. Raises ``InvalidReference``.
+    """
+    speech = find_speech(samples, sample_rate_hz)
+    num_used = round(MAX_SPEECH_S * sample_rate_hz)
+    begin = min(speech.begin, max(0, len(samples) - num_used))
+    return samples[begin : begin + num_used].astype(np.float32)
+
+
+def find_speech(samples: np.ndarray, sample_rate_hz: int) -> Speech:
+    """Where the recording [n] carries a voice; raises ``InvalidReference`` when it does not."""
     if samples.ndim != 1:
         raise InvalidReference(
             f"reference: the samples have {samples.ndim} dimensions; mix them to mono [n].",
@@ -52,7 +86,8 @@ def speech_at_level(samples: np.ndarray, sample_rate_hz: int, rms: float) -> np.
     num_pieces = len(samples) // piece
     if num_pieces * PIECE_S < MIN_SPEECH_S:
         raise _too_short(len(samples) / sample_rate_hz, "long")
-    centred = samples.astype(np.float64) - samples.mean(dtype=np.float64)
+    offset = float(samples.mean(dtype=np.float64))
+    centred = samples.astype(np.float64) - offset
     power = np.square(centred[: num_pieces * piece]).reshape(num_pieces, piece).mean(axis=1)
     level = np.sqrt(power)  # RMS of each piece
     if level.max() < SILENCE_RMS:
@@ -65,11 +100,10 @@ def speech_at_level(samples: np.ndarray, sample_rate_hz: int, rms: float) -> np.
     margin = round(MARGIN_S / PIECE_S)
     first = max(0, int(loud[0]) - margin)
     last = min(num_pieces, int(loud[-1]) + 1 + margin)
-    speech = centred[first * piece : last * piece]
     if (speech_s := (last - first) * PIECE_S) < MIN_SPEECH_S:
         raise _too_short(speech_s, "left after trimming the silence")
     loud_rms = math.sqrt(power[is_loud].mean())
-    return (speech[: round(MAX_SPEECH_S * sample_rate_hz)] * (rms / loud_rms)).astype(np.float32)
+    return Speech(first * piece, last * piece, offset, loud_rms)
 
 
 def resampled(samples: np.ndarray, from_hz: int, to_hz: int) -> torch.Tensor:
@@ -81,9 +115,11 @@ def resampled(samples: np.ndarray, from_hz: int, to_hz: int) -> torch.Tensor:
             field="reference",
         )
     ensure_torchaudio()
-    from torchaudio.functional import resample
+    from torchaudio.transforms import Resample
 
-    return resample(torch.from_numpy(samples), from_hz, to_hz)
+    # The class computes its filter in float64, torchaudio.functional.resample in float32.
+    higher_precision: torch.Tensor = Resample(from_hz, to_hz)(torch.from_numpy(samples))
+    return higher_precision
 
 
 def _too_short(duration_s: float, what: str) -> InvalidReference:

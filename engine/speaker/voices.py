@@ -6,8 +6,8 @@ from pathlib import Path
 
 from torch import Tensor
 
-from engine.weights import read_tensors
 from engine.errors import CheckpointError
+from engine.weights import read_tensors
 
 VOICES_FILE = "voices.safetensors"
 

@@ -21,7 +21,7 @@ def test_everything_is_right_on_this_cpu(
     report = json.loads(capsys.readouterr().out)
     assert report["sampler"]["cases"] >= 50
     assert all(report[name]["ok"] for name in ("forward", "sampler", "codec", "isolation"))
-    assert 0 < report["alone"]["rtf_median"] and report["eight"]["requests"] == 8
+    assert report["alone"]["rtf_median"] > 0 and report["eight"]["requests"] == 8
 
 
 def test_a_wrong_forward_pass_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

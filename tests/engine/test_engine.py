@@ -118,6 +118,25 @@ def test_bad_input_is_named_and_the_next_request_works(
     assert len(samples) > 0 and idle(engine)
 
 
+def test_a_request_that_ends_without_sound_says_why(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(InvalidRequest, match="5 frames end before the first sound") as caught:
+        engine.speak(TEXT, max_new_frames=5).read()
+    assert caught.value.field == "max_new_tokens"
+    runner = engine._loop._runner
+    decode, eoa = runner.decode, engine.family.eoa_id
+
+    def ends_at_once(slots: list[int], codes: torch.Tensor) -> torch.Tensor:
+        logits = torch.full_like(decode(slots, codes), -100.0)
+        logits[..., eoa] = 100.0
+        return logits
+
+    monkeypatch.setattr(runner, "decode", ends_at_once)
+    with pytest.raises(GenerationFailed, match="no sound came out"):
+        engine.speak("Hi.").read()
+
+
 @pytest.mark.parametrize("moment", ["queued", "prefill", "decoding", "after the end"])
 def test_cancelling_frees_the_slot_at_any_moment(engine: Engine, moment: str) -> None:
     blockers = []

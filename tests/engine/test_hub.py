@@ -1,4 +1,4 @@
-"""A model's name as folders: local ones as they are, repositories whole and checked or not at all."""
+"""A model's name as folders: local ones as they are, repositories whole and checked or not."""
 
 from __future__ import annotations
 

@@ -51,7 +51,10 @@ def test_slots_fill_what_is_left() -> None:
 @pytest.mark.parametrize(
     ("free", "told"),
     [
-        (229, "1.0 MB of memory are missing on cpu: weights 100.0 MB, slots 8 x 10.0 MB, work 50.0"),
+        (
+            229,
+            "1.0 MB of memory are missing on cpu: weights 100.0 MB, slots 8 x 10.0 MB, work 50.0",
+        ),
         (229, "229.0 MB are free. Remedy: --slots 7 fits, or close other programs."),
         (155, "Remedy: close other programs or choose a smaller model."),
     ],

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import soundfile
 
-from engine.speaker.encoder import NanoSpeakerEncoder, SpeakerEncoder, open_speaker_encoder
+from engine.speaker.encoder import SpeakerEncoder, open_speaker_encoder
+from engine.speaker.nano import NanoSpeakerEncoder
 
 ROOT = Path(__file__).parents[3]
 NANO = ROOT / "assets" / "nano"

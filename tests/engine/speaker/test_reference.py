@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from engine.errors import InvalidReference
-from engine.speaker.reference import MAX_SPEECH_S, resampled, speech_at_level
+from engine.speaker.reference import MAX_SPEECH_S, as_recorded, resampled, speech_at_level
 
 RATE_HZ = 16_000
 LEVEL = 0.08
@@ -97,3 +97,21 @@ def test_resampling_keeps_a_tone() -> None:
 def test_an_odd_rate_is_refused_instead_of_using_up_the_memory() -> None:
     with pytest.raises(InvalidReference, match="44101 Hz is no usual sample rate"):
         resampled(babble(1, 44_101), 44_101, 24_000)
+
+
+def test_the_recording_as_it_is_keeps_level_offset_and_silence() -> None:
+    samples = np.concatenate([silence(1), babble(2, rms=0.01), silence(1)]) + np.float32(0.2)
+    used = as_recorded(samples, RATE_HZ)
+    assert used.dtype == np.float32 and np.array_equal(used, samples)
+
+
+def test_of_a_long_recording_as_it_is_30_s_count_from_the_first_speech_on() -> None:
+    long = np.concatenate([silence(3), babble(40)])
+    assert np.array_equal(as_recorded(long, RATE_HZ), long[round(2.94 * RATE_HZ) :][: 30 * RATE_HZ])
+    late = np.concatenate([silence(20), babble(15)])
+    assert np.array_equal(as_recorded(late, RATE_HZ), late[5 * RATE_HZ :])
+
+
+def test_what_carries_no_voice_is_refused_either_way() -> None:
+    with pytest.raises(InvalidReference, match="is silent"):
+        as_recorded(silence(3), RATE_HZ)

@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from engine.family import Prompt
 from engine.zonos2.attention import SlotKv, causal_attend, rotate
 from engine.zonos2.backbone import Backbone
 from engine.zonos2.config import Zonos2Config
 from engine.zonos2.family import Zonos2Runner
-from engine.family import Prompt
 
 ATOL = 2e-4
 Golden = dict[str, Tensor]

@@ -13,12 +13,12 @@ import torch
 from safetensors.torch import save_file
 
 from engine.errors import CheckpointError
+from engine.weights import read_tensors, shapes_of
 from engine.zonos2.checkpoint import (
     canonical_names,
     empty_backbone,
     load_backbone,
 )
-from engine.weights import read_tensors, shapes_of
 from engine.zonos2.config import Zonos2Config
 
 RELEASE = {

@@ -1,0 +1,240 @@
+"""ZONOS2 Studio: a page, an HTTP API and a command line over one speech engine.
+
+    python app.py                                   the studio at http://127.0.0.1:7860
+    python app.py say "Hello there." --out hello.wav
+    python app.py check                             one line of JSON about model and speed
+
+Here, and only here, engine and studio are joined. A user's mistake ends with one sentence on
+stderr and exit code 2.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import sys
+import tempfile
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+# Before anything that reads it is imported. The wheel's ffmpeg lies beside the interpreter.
+os.environ["PATH"] = os.pathsep.join(
+    (str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath))
+)
+os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
+os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+import numpy as np
+import soundfile
+import torch
+
+from engine import MAX_SEED, Engine, InvalidReference, InvalidRequest, SpeechStream, StudioError
+from studio.api.encoding import to_int16
+from studio.api.headers import rtf
+from studio.api.languages import language_code
+from studio.media.intake import read_file
+from studio.settings import MODEL_OPTIONS, Settings, add_options, read_settings
+
+EMBEDDED_MODEL = Path(__file__).parent / "assets" / "nano"
+CHECK_SENTENCE = "The quick brown fox jumps over the lazy dog while the river runs on."
+COMMANDS = ("serve", "say", "check")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if not given or (given[0] not in COMMANDS and given[0] not in ("-h", "--help")):
+        given.insert(0, "serve")
+    options = _parser().parse_args(given)
+    try:
+        return int(options.run(options))
+    except StudioError as error:
+        print(error.message, file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+
+
+def serve(options: argparse.Namespace) -> int:
+    """Page and routes, until SIGTERM or Ctrl-C."""
+    settings = _settings(options)
+    from studio import server  # FastAPI and Gradio take seconds that say need not wait
+
+    # A taken port is told before the model loads.
+    listener = server.listen(settings.host, settings.port)
+    host, port = listener.getsockname()[:2]
+    with private_folder() as uploads, open_engine(settings) as engine:
+        os.environ["GRADIO_TEMP_DIR"] = uploads  # recordings and takes of the page
+        warm_encoder(engine)
+        app = server.create_app(engine, settings)
+        print(f"{engine.name} on {engine.family.device}; settings: {settings}")
+        print(f"The studio is open at http://{f'[{host}]' if ':' in host else host}:{port}")
+        sys.stdout.flush()
+        server.serve(app, engine, settings, listener)
+    return 0
+
+
+def say(options: argparse.Namespace) -> int:
+    """Speak one text into a WAV file."""
+    settings = _settings(options)
+    seed, out = _seed(options.seed), _writable(options.out)
+    language = language_code(options.language, "--language")
+    with open_engine(settings) as engine:
+        stream = engine.speak(
+            options.text,
+            voice=options.voice,
+            reference=_reference(engine, options.reference),
+            seed=seed,
+            language=language,
+        )
+        samples, sample_rate_hz = stream.read()
+    try:
+        soundfile.write(out, to_int16(samples), sample_rate_hz, subtype="PCM_16", format="WAV")
+    except (OSError, soundfile.SoundFileError) as error:
+        raise _unwritable(out, str(error)) from None
+    print(f"seed {stream.seed}, {stream.spoken_s:.2f} s, rtf {rtf(stream):.2f}: {out}")
+    return 0
+
+
+def check(options: argparse.Namespace) -> int:
+    """One line of JSON: what is open and how fast it speaks one sentence."""
+    with open_engine(_settings(options)) as engine:
+        _spoken(engine, "Hello.")  # the first request also pays for memory and kernels
+        stream = _spoken(engine, CHECK_SENTENCE)
+        facts = {
+            "model": engine.name,
+            "family": engine.family.name,
+            "device": str(engine.family.device),
+            "dtype": str(engine.family.dtype).removeprefix("torch."),
+            "sample_rate_hz": stream.sample_rate_hz,
+            "rtf": round(rtf(stream), 3),
+            "ttfa_ms": round(stream.timings.ttfa_ms or 0.0, 1),
+        }
+    print(json.dumps(facts))
+    return 0
+
+
+def open_engine(settings: Settings) -> Engine:
+    """The engine that ``settings`` ask for: the given model or none; the embedded one if absent."""
+    if settings.device.startswith("cuda") and not torch.cuda.is_available():
+        raise InvalidRequest(
+            f"--device: {settings.device!r} is not here; choose cpu, or install a CUDA build of"
+            " PyTorch on a machine with a GPU.",
+            field="device",
+        )
+    return Engine.open(
+        settings.model or EMBEDDED_MODEL,
+        device=settings.device,
+        dtype=None if settings.dtype == "auto" else getattr(torch, settings.dtype),
+        num_slots=settings.slots,
+        max_waiting=settings.max_waiting,
+        max_waiting_per_owner=settings.max_waiting_per_owner,
+    )
+
+
+def private_folder() -> tempfile.TemporaryDirectory[str]:
+    """A folder that only this user can read, gone when the studio ends."""
+    return tempfile.TemporaryDirectory(prefix="zonos2-studio-")
+
+
+def warm_encoder(engine: Engine) -> None:
+    """Load the speaker encoder beside everything else: the first recording need not wait."""
+    encoder = engine.encoder
+    if encoder is None:
+        return
+
+    def warm() -> None:
+        try:
+            encoder.warm()
+        except StudioError as error:  # each reference will say so again
+            logging.getLogger(__name__).warning("%s", error.message)
+
+    threading.Thread(target=warm, name="warm", daemon=True).start()
+
+
+def _spoken(engine: Engine, text: str) -> SpeechStream:
+    stream = engine.speak(text, seed=1)
+    stream.read()
+    return stream
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="app.py",
+        description="Speech from text and a voice. The command may be left out: serve.",
+    )
+    commands = parser.add_subparsers(required=True, metavar="{serve,say,check}")
+    serving = commands.add_parser("serve", help="open the page and the HTTP routes")
+    saying = commands.add_parser("say", help="speak a text into a WAV file")
+    checking = commands.add_parser("check", help="print one line of JSON about model and speed")
+    saying.add_argument("text", metavar="TEXT", help="what to say")
+    saying.add_argument("--out", required=True, metavar="FILE", help="the WAV file to write")
+    speaker = saying.add_mutually_exclusive_group()
+    speaker.add_argument("--reference", metavar="FILE", help="a recording to speak like")
+    speaker.add_argument("--voice", metavar="NAME", help="a stored voice")
+    saying.add_argument("--language", metavar="L", help="name or code, such as English or pt-BR")
+    saying.add_argument("--seed", metavar="N", help="the same seed gives the same samples")
+    for command, run in ((serving, serve), (saying, say), (checking, check)):
+        command.set_defaults(run=run)
+        add_options(command, None if command is serving else MODEL_OPTIONS)
+    return parser
+
+
+def _settings(options: argparse.Namespace) -> Settings:
+    settings = read_settings(options, os.environ)
+    level = settings.log_level.upper()
+    logging.basicConfig(level=level, format="%(levelname)s %(name)s: %(message)s")
+    return settings
+
+
+def _seed(text: str | None) -> int | None:
+    if text in (None, "-1"):
+        return None
+    if not text.isdecimal() or len(text) > 10 or int(text) > MAX_SEED:
+        raise InvalidRequest(
+            f"--seed: {text[:40]!r} is not allowed; give a whole number from 0 to {MAX_SEED}."
+        )
+    return int(text)
+
+
+def _writable(path: str) -> Path:
+    """``path`` as a file that can be written, checked before the work is done."""
+    out = Path(path)
+    if out.suffix.lower() != ".wav":
+        raise _unwritable(out, "its name must end in .wav")
+    if out.is_dir():
+        raise _unwritable(out, "it is a folder")
+    if not out.parent.is_dir():
+        raise _unwritable(out, "its folder does not exist")
+    if not os.access(out if out.exists() else out.parent, os.W_OK):
+        raise _unwritable(out, "permission denied")
+    return out
+
+
+def _unwritable(out: Path, reason: str) -> Exception:
+    return InvalidRequest(f"--out: {str(out)!r} cannot be written ({reason}); choose another file.")
+
+
+def _reference(engine: Engine, path: str | None) -> tuple[np.ndarray, int] | None:
+    """The recording in ``path``: samples and rate. Without an encoder, ``speak`` says so."""
+    if path is None:
+        return None
+    rate_hz = (
+        engine.codec.sample_rate_hz if engine.encoder is None else engine.encoder.sample_rate_hz
+    )
+    try:
+        reference = read_file(Path(path), sample_rate_hz=rate_hz, field="--reference")
+    except OSError as error:
+        raise InvalidReference(
+            f"--reference: {path!r} cannot be read ({error.strerror}); choose another file.",
+            field="--reference",
+        ) from None
+    return reference.samples, reference.sample_rate_hz
+
+
+if __name__ == "__main__":
+    sys.exit(main())

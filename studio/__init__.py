@@ -1,0 +1,1 @@
+"""What people and scripts touch: the HTTP routes, the page, and what stands around them."""

@@ -1,0 +1,110 @@
+"""Errors as HTTP: the only place that knows which error has which status.
+
+The body is OpenAI's envelope with a string ``code``, and the sentence once more as ``detail``:
+
+    {"error": {"message": …, "type": …, "param": …, "code": …}, "detail": …}
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+from collections.abc import Mapping
+
+from fastapi import FastAPI
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from engine import (
+    Cancelled,
+    InvalidRequest,
+    NotFound,
+    OwnerShareUsed,
+    QueueFull,
+    StudioError,
+    TooLarge,
+)
+
+log = logging.getLogger(__name__)
+
+CLIENT_LEFT = 499  # what nginx logs; nobody is there to read it
+
+# Error class -> status and envelope type; the nearest ancestor counts.
+_ANSWERS: Mapping[type[StudioError], tuple[int, str]] = {
+    StudioError: (500, "server_error"),
+    InvalidRequest: (400, "invalid_request_error"),
+    TooLarge: (413, "request_too_large"),
+    NotFound: (404, "not_found_error"),
+    QueueFull: (503, "service_unavailable"),
+    OwnerShareUsed: (429, "rate_limit_error"),
+    Cancelled: (CLIENT_LEFT, "cancelled"),
+}
+# Status of a route that could not be entered -> envelope type and code.
+_HTTP_CODES: Mapping[int, tuple[str, str]] = {
+    404: ("not_found_error", "not_found"),
+    405: ("invalid_request_error", "method_not_allowed"),
+    408: ("invalid_request_error", "request_timeout"),
+    413: ("request_too_large", "body_too_large"),
+    415: ("invalid_request_error", "unsupported_media_type"),
+}
+
+
+def add_error_handlers(app: FastAPI) -> None:
+    """Answer every known error of the routes of ``app`` with the envelope."""
+    app.add_exception_handler(StudioError, _studio_error)
+    app.add_exception_handler(HTTPException, _http_error)
+
+
+def unexpected_error(request_id: str) -> Response:
+    """The answer to a fault of our own; what happened stands in the log, under the request id."""
+    return envelope(
+        500,
+        "server_error",
+        f"request: something failed inside the studio; the log has more under {request_id}.",
+        code="internal_error",
+    )
+
+
+def envelope(
+    status: int,
+    kind: str,
+    message: str,
+    *,
+    code: str,
+    param: str | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """One error body. ASCII-only JSON: whatever a client sent can be quoted in it."""
+    error = {"message": message, "type": kind, "param": param, "code": code}
+    return Response(
+        json.dumps({"error": error, "detail": message}),
+        status,
+        headers=headers,
+        media_type="application/json",
+    )
+
+
+async def _studio_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, StudioError)
+    status, kind = next(_ANSWERS[cls] for cls in type(error).__mro__ if cls in _ANSWERS)
+    log.info("request %s: %d %s", request.state.request_id, status, error.code)
+    headers = {}
+    if isinstance(error, QueueFull):
+        headers["Retry-After"] = str(max(1, math.ceil(error.retry_after_s)))
+    return envelope(
+        status, kind, error.message, code=error.code, param=error.field, headers=headers
+    )
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    kind, code = _HTTP_CODES.get(error.status_code, ("invalid_request_error", "http_error"))
+    message = error.detail
+    if error.status_code == 404:
+        message = f"path: there is nothing at {request.url.path[:80]!r}; /docs lists the routes."
+    elif error.status_code == 405:
+        allowed = (error.headers or {}).get("Allow", "another method")
+        message = f"method: {request.method} is not allowed here; use {allowed}."
+    return envelope(error.status_code, kind, message, code=code, headers=error.headers)

@@ -1,0 +1,141 @@
+"""The web application over one engine: routes first, the page last, and a stop that drains."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import socket
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from types import FrameType
+from typing import Any
+
+import uvicorn
+from anyio.to_thread import run_sync
+from fastapi import FastAPI
+from starlette.exceptions import HTTPException
+from starlette.routing import Match, Route
+from starlette.types import Receive, Scope, Send
+
+from engine import Engine, InvalidRequest
+from studio.api.docs import component_schemas
+from studio.api.errors import add_error_handlers
+from studio.api.request_ids import RequestIds
+from studio.api.speech import speech_router
+from studio.api.system import system_router
+from studio.settings import Settings
+
+log = logging.getLogger(__name__)
+
+# After the engine has ended its requests, the last bytes get so long to leave.
+FLUSH_S = 3
+
+
+def create_app(engine: Engine, settings: Settings) -> FastAPI:
+    """The whole studio: the routes and, at "/", the page. Closes ``engine`` at the end."""
+    from studio.ui.page import mount_page  # gradio takes seconds to import
+
+    app = create_api(engine, settings)
+    mount_page(app, engine, settings)  # last: it answers every path that is left
+    return app
+
+
+def create_api(engine: Engine, settings: Settings) -> FastAPI:
+    """The routes alone."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        yield
+        await run_sync(engine.close)
+
+    app = _DocumentedApi(
+        title="ZONOS2 Studio",
+        summary="Speech from text and a voice.",
+        lifespan=lifespan,
+        redoc_url=None,
+    )
+    app.add_middleware(RequestIds)
+    add_error_handlers(app)
+    app.include_router(speech_router(engine, settings))
+    app.include_router(system_router(engine))
+    # The page would answer what is left below /v1 with a page.
+    app.router.routes.append(Route("/v1/{rest:path}", _EndOfApi(), include_in_schema=False))
+    return app
+
+
+class _DocumentedApi(FastAPI):
+    """FastAPI, with the schemas of bodies that the routes read themselves."""
+
+    def openapi(self) -> dict[str, Any]:
+        if self.openapi_schema is None:
+            components = super().openapi().setdefault("components", {})
+            components.setdefault("schemas", {}).update(component_schemas())
+        assert self.openapi_schema is not None
+        return self.openapi_schema
+
+
+class _EndOfApi:
+    """Answers what no route took, as Starlette would if no page followed: 405 or 404."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        for route in scope["app"].routes:
+            match, found = route.matches(scope)
+            if match is Match.PARTIAL:  # the path is known, the method is not
+                scope.update(found)
+                await route.handle(scope, receive, send)
+                return
+        raise HTTPException(404)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket; raises ``InvalidRequest`` when there is none to be had."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            field, remedy = "port", "a program uses it already; stop it or choose another port"
+        elif error.errno == errno.EACCES:
+            field, remedy = "port", "it needs an administrator; choose one above 1023"
+        else:
+            field, remedy = "host", "it is no address of this machine; 127.0.0.1 always is"
+        raise InvalidRequest(
+            f"--{field}: cannot listen on {host} port {port}; {remedy}.", field=field
+        ) from None
+
+
+def serve(app: FastAPI, engine: Engine, settings: Settings, listener: socket.socket) -> None:
+    """Serve until SIGTERM or Ctrl-C; then refuse, finish what runs, and return."""
+    config = uvicorn.Config(
+        app,
+        log_level=settings.log_level,
+        access_log=False,  # paths and addresses of people; the routes log what is worth it
+        server_header=False,
+        timeout_graceful_shutdown=FLUSH_S,
+    )
+    _DrainingServer(config, engine, settings.drain_s).run(sockets=[listener])
+
+
+class _DrainingServer(uvicorn.Server):
+    """Keeps answering while the engine drains: new requests hear 503, running ones end."""
+
+    def __init__(self, config: uvicorn.Config, engine: Engine, drain_s: float) -> None:
+        super().__init__(config)
+        self._engine = engine
+        self._drain_s = drain_s
+        self._is_stopping = False
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if self._is_stopping:  # asked twice: at once
+            self.should_exit = self.force_exit = True
+            return
+        self._is_stopping = True
+        # A signal handler must not wait for the engine's lock: its own thread may hold it.
+        threading.Thread(target=self._drain, name="drain", daemon=True).start()
+
+    def _drain(self) -> None:
+        log.info("stopping: running requests have %d s to end", self._drain_s)
+        if not self._engine.drain(self._drain_s):
+            log.warning("stopping: some requests had to be cut")
+        self.should_exit = True

@@ -1,0 +1,37 @@
+"""What every test shares: a quiet environment, the human recordings, a browser or a skip."""
+
+import os
+import shutil
+from pathlib import Path
+
+# Set before anything imports gradio or huggingface_hub: no test may reach for the network.
+os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
+os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+import pytest
+import torch
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+
+# Two threads on busy cores are slower than one: they spin at barriers.
+torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def shared_folder() -> Path:
+    """The folder with the human recordings: STUDIO_SHARED, or `shared` beside the repository."""
+    folder = Path(os.environ.get("STUDIO_SHARED") or REPOSITORY.parent / "shared")
+    if not folder.is_dir():
+        pytest.skip(f"no recordings: {folder} is missing (set STUDIO_SHARED)")
+    return folder
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip the browser tests, by name of the reason, where Chromium is missing."""
+    if shutil.which("chromium"):
+        return
+    missing = pytest.mark.skip(reason="Chromium is missing: `make chromium` as root installs it")
+    for item in items:
+        if item.get_closest_marker("browser"):
+            item.add_marker(missing)

@@ -1,0 +1,155 @@
+"""A real server, a real Chromium, and a microphone that hears a recording."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import imageio_ffmpeg
+import pytest
+import uvicorn
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
+
+from engine import Engine
+from studio.server import create_app, listen
+from studio.settings import Settings
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+CHROMIUM = "/usr/bin/chromium"
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--use-fake-device-for-media-stream",
+    "--use-fake-ui-for-media-stream",
+    "--autoplay-policy=no-user-gesture-required",
+)
+START_S = 60.0
+
+
+@dataclass
+class Studio:
+    """The studio as it is served, and the engine behind it."""
+
+    address: str
+    engine: Engine
+
+    def wait_idle(self, within_s: float) -> float:
+        """Wait until the engine has no request -> seconds waited."""
+        begin_s = time.monotonic()
+        while self.engine.stats.num_live or self.engine.stats.num_waiting:
+            assert time.monotonic() < begin_s + within_s, "a request is still in the engine"
+            time.sleep(0.01)
+        return time.monotonic() - begin_s
+
+
+@pytest.fixture(scope="session")
+def ffmpeg(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel's ffmpeg under its usual name, alone in a folder: no ffprobe beside it."""
+    program = tmp_path_factory.mktemp("bin") / "ffmpeg"
+    program.symlink_to(imageio_ffmpeg.get_ffmpeg_exe())
+    return program
+
+
+@pytest.fixture(scope="session")
+def studio(ffmpeg: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Studio]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", str(ffmpeg.parent))
+        patch.setenv("GRADIO_TEMP_DIR", str(tmp_path_factory.mktemp("gradio")))
+        settings = Settings()
+        engine = Engine.open(REPOSITORY / "assets" / "nano", device="cpu")
+        assert engine.encoder is not None
+        engine.encoder.warm()
+        app = create_app(engine, settings)  # closes the engine
+        config = uvicorn.Config(
+            app, log_level="error", access_log=False, timeout_graceful_shutdown=1
+        )
+        server = uvicorn.Server(config)
+        with listen("127.0.0.1", 0) as listener:
+            thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+            thread.start()
+            try:
+                deadline_s = time.monotonic() + START_S
+                while not server.started:
+                    assert time.monotonic() < deadline_s, "the server did not start"
+                    time.sleep(0.01)
+                yield Studio(f"http://127.0.0.1:{listener.getsockname()[1]}", engine)
+            finally:
+                server.should_exit = True
+                thread.join(START_S)
+
+
+@pytest.fixture(scope="session")
+def microphone(ffmpeg: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the fake microphone hears, as a WAV file: a human voice."""
+    shared = Path(os.environ.get("STUDIO_SHARED") or REPOSITORY.parent / "shared")
+    human = shared / "voices" / "BritishFemale.mp3"
+    spare = REPOSITORY / "tests" / "fixtures" / "audio" / "ref_control_16k_mono.wav"
+    heard = tmp_path_factory.mktemp("microphone") / "voice.wav"
+    source = human if human.is_file() else spare
+    convert = [str(ffmpeg), "-v", "error", "-i", str(source), "-t", "10", "-ac", "1"]
+    subprocess.run([*convert, "-ar", "48000", str(heard)], check=True)
+    return heard
+
+
+@pytest.fixture(scope="session")
+def chromium(microphone: Path) -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=CHROMIUM,
+            args=[*FLAGS, f"--use-file-for-fake-audio-capture={microphone}"],
+        )
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def context(chromium: Browser) -> Iterator[BrowserContext]:
+    """A browser profile of its own, as for a new visitor."""
+    context = chromium.new_context(
+        viewport={"width": 1440, "height": 900}, permissions=["microphone"], accept_downloads=True
+    )
+    context.set_default_timeout(30_000)
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def complaints() -> list[str]:
+    """What the browser's console said: errors and uncaught exceptions."""
+    return []
+
+
+@pytest.fixture
+def requested() -> list[str]:
+    """The addresses that the page asked for."""
+    return []
+
+
+@pytest.fixture
+def page(
+    context: BrowserContext, studio: Studio, complaints: list[str], requested: list[str]
+) -> Page:
+    """The open page, ready to be used."""
+
+    def hear(message: ConsoleMessage) -> None:
+        if message.type == "error":
+            complaints.append(message.text)
+
+    page = context.new_page()
+    page.on("console", hear)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("request", lambda request: requested.append(request.url))
+    page.goto(studio.address)
+    # The seed is emptied by the first event of the page: then everything is wired.
+    page.wait_for_selector("#seed input:placeholder-shown")
+    return page

@@ -1,0 +1,206 @@
+"""The page in a real browser: record, speak, hear, stop, and the words for what went wrong."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import numpy as np
+import pytest
+import soundfile
+from playwright.sync_api import BrowserContext, Page
+
+from studio.api.encoding import to_int16
+from studio.ui import strings
+from tests.e2e.conftest import Studio
+
+pytestmark = pytest.mark.browser
+
+SENTENCE = "The small boat is still tied to the pier."
+# About 45 s of speech.
+LONG = "The ship sailed into the harbor just before sunset, and the people waved their hats. " * 9
+LIVE = "document.querySelector('#live audio')"
+
+
+def wait_status(page: Page, state: str) -> str:
+    """Wait until the status line is in ``state`` -> its words."""
+    page.wait_for_selector(f'#status [data-state="{state}"]')
+    return page.inner_text("#status").strip()
+
+
+def wait_heard(page: Page, seconds: float = 0.0) -> None:
+    """Wait until the live player has played more than ``seconds``."""
+    page.wait_for_function(f"{LIVE} && {LIVE}.currentTime > {seconds}")
+
+
+def announced(page: Page) -> str:
+    """What a screen reader was told last."""
+    return page.inner_text("#announcer")
+
+
+def test_a_recorded_voice_is_heard_long_before_its_speech_is_made(page: Page, studio: Studio):
+    page.click("#recording button.record-button")
+    page.wait_for_timeout(4000)
+    page.click("#recording button.stop-button")
+    page.wait_for_selector("#voice-note >> text=This is the voice now.")
+    assert page.input_value("#voice input") == strings.YOUR_RECORDING
+
+    page.fill("#text textarea", LONG)
+    page.click("#speak")
+    wait_heard(page, 0.3)
+    # The playhead moves on while the engine is still at work on this very request.
+    assert studio.engine.stats.num_live == 1
+    first_s = page.evaluate(f"{LIVE}.currentTime")
+    wait_heard(page, first_s + 0.5)
+    assert studio.engine.stats.num_live == 1
+    made = page.wait_for_function(
+        "parseFloat(document.querySelector('#status').textContent.match(/Speaking ([0-9.]+)/)[1])"
+        " >= 30",
+        timeout=90_000,
+    )
+    assert made
+    page.click("#stop")
+    assert float(re.search(r"[\d.]+", wait_status(page, "stopped"))[0]) >= 30
+    studio.wait_idle(within_s=2)
+
+
+def test_the_first_visit_speaks_without_another_step(
+    page: Page,
+    studio: Studio,
+    complaints: list[str],
+    requested: list[str],
+    tmp_path: Path,
+):
+    assert page.input_value("#text textarea") == strings.SAMPLE_TEXT
+    page.fill("#text textarea", SENTENCE)
+    page.click("#speak")
+    words = wait_status(page, "done")
+    seed = int(re.search(r"seed (\d+)", words)[1])
+    assert page.input_value("#seed input") == str(seed)
+    assert announced(page) == words
+
+    with page.expect_download() as downloading:
+        page.click("#download")
+    assert downloading.value.suggested_filename == f"zonos2-seed-{seed}.wav"
+    take = tmp_path / "take.wav"
+    downloading.value.save_as(take)
+    assert soundfile.info(take).subtype == "PCM_16"
+    samples, rate_hz = soundfile.read(take, dtype="int16")
+    expected, expected_rate_hz = studio.engine.speak(SENTENCE, seed=seed).read()
+    assert rate_hz == expected_rate_hz == 44_100
+    np.testing.assert_array_equal(samples, to_int16(expected))
+    assert f"{len(samples) / rate_hz:.1f} s of speech" in words
+
+    player = "document.querySelector('#take audio')"
+    page.wait_for_function(f"{player}.readyState > 0")
+    assert page.evaluate(f"{player}.duration") == pytest.approx(len(samples) / rate_hz, abs=0.01)
+
+    page.wait_for_function(f"{LIVE}.ended")  # all of it was heard
+    page.wait_for_selector("#live", state="hidden")
+    assert complaints == []
+    hosts = {urlsplit(url).hostname for url in requested} - {None}
+    assert hosts == {"127.0.0.1"}
+
+
+def test_what_is_wrong_is_told_and_the_next_press_works(page: Page, studio: Studio):
+    page.fill("#text textarea", "?!")
+    page.press("#text textarea", "Control+Enter")
+    sentence = wait_status(page, "error")
+    assert "has no letter or number to speak" in sentence
+    assert page.inner_text("#text-note").strip() == sentence
+    assert announced(page) == sentence
+    assert page.input_value("#text textarea") == "?!"
+
+    page.click('#recording button[aria-label="Upload file"]')
+    broken = {"name": "voice.wav", "mimeType": "audio/wav", "buffer": b"<html></html>" * 99}
+    page.set_input_files("#recording input[type=file]", broken)
+    page.wait_for_selector("#voice-note .bad")
+    sentence = page.inner_text("#voice-note").strip()
+    assert sentence.startswith("reference cannot be used: it is not a recording")
+    assert wait_status(page, "error") == sentence
+
+    page.fill("#seed input", str(2**32))
+    page.wait_for_selector("#keep-seed input:checked")  # a typed seed is meant
+    page.fill("#text textarea", SENTENCE)
+    page.click("#speak")
+    page.wait_for_selector("#settings-note .bad")
+    assert "seed: 4294967296 is out of range" in wait_status(page, "error")
+
+    page.fill("#seed input", "7")
+    page.press("#text textarea", "Control+Enter")
+    assert "seed 7." in wait_status(page, "done")
+    assert page.inner_text("#text-note").strip() == ""
+    assert page.inner_text("#settings-note").strip() == ""
+
+
+def test_escape_stops_speech_and_sound_and_the_focus_stays(page: Page, studio: Studio):
+    page.fill("#text textarea", LONG)
+    page.focus("#speak")
+    page.keyboard.press("Enter")
+    page.wait_for_function("document.activeElement.id === 'stop'")
+    wait_heard(page)
+    assert announced(page) == "Speaking"  # once, not at every tick
+    page.keyboard.press("Escape")
+    assert studio.wait_idle(within_s=2) < 1
+    assert page.evaluate(f"{LIVE}.paused")
+    wait_status(page, "stopped")
+    page.wait_for_function("document.activeElement.id === 'speak'")
+    page.wait_for_timeout(500)
+    assert page.evaluate(f"{LIVE}.paused")
+    assert not page.is_visible("#stop")
+
+
+def test_a_closed_tab_takes_its_request_along(page: Page, studio: Studio):
+    page.fill("#text textarea", LONG)
+    page.click("#speak")
+    wait_status(page, "speaking")
+    assert studio.engine.stats.num_live == 1
+    page.close()
+    studio.wait_idle(within_s=4)
+
+
+def test_two_tabs_do_not_mix(context: BrowserContext, page: Page, studio: Studio):
+    other = context.new_page()
+    other.goto(studio.address)
+    other.wait_for_selector("#seed input:placeholder-shown")
+    for tab, seed in ((page, "21"), (other, "22")):
+        tab.fill("#seed input", seed)
+        tab.wait_for_selector("#keep-seed input:checked")
+        tab.fill("#text textarea", SENTENCE)
+        tab.click("#speak")
+    assert "seed 21." in wait_status(page, "done")
+    assert "seed 22." in wait_status(other, "done")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_width_fits_and_the_theme_can_be_switched(context: BrowserContext, page, scheme):
+    page.emulate_media(color_scheme=scheme)
+    page.reload()
+    page.wait_for_selector("#seed input:placeholder-shown")
+    assert page.evaluate("document.body.classList.contains('dark')") == (scheme == "dark")
+    for width in (320, 768, 1440):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.is_visible("#speak")
+    page.click("#theme-switch")
+    assert page.evaluate("document.body.classList.contains('dark')") == (scheme == "light")
+    page.reload()
+    page.wait_for_selector("#seed input:placeholder-shown")
+    assert page.evaluate("document.body.classList.contains('dark')") == (scheme == "light")
+
+
+def test_the_microphone_is_asked_for_at_the_first_press_only(context: BrowserContext, studio):
+    page = context.new_page()
+    page.add_init_script(
+        "const ask = navigator.mediaDevices.getUserMedia.bind(navigator.mediaDevices);"
+        "window.asked = 0;"
+        "navigator.mediaDevices.getUserMedia = (wish) => { window.asked += 1; return ask(wish); };"
+    )
+    page.goto(studio.address)
+    page.wait_for_selector("#seed input:placeholder-shown")
+    time.sleep(0.5)
+    assert page.evaluate("window.asked") == 0
+    page.click("#recording button.record-button")
+    page.wait_for_function("window.asked > 0")

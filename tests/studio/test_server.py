@@ -1,0 +1,114 @@
+import http.client
+import os
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from engine import InvalidRequest
+from studio.server import listen
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+LONG = "The small boat is still tied to the old wooden pier. " * 2
+
+
+def test_a_taken_port_is_one_sentence():
+    with listen("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(InvalidRequest, match=f"--port: cannot listen on 127.0.0.1 port {port}"):
+            listen("127.0.0.1", port)
+
+
+@pytest.mark.parametrize("host", ["203.0.113.7", "no.such.host.invalid"])
+def test_an_address_of_another_machine_is_one_sentence(host):
+    with pytest.raises(InvalidRequest, match=f"--host: cannot listen on {host}"):
+        listen(host, 0)
+
+
+def test_an_ipv6_address_is_an_address():
+    try:
+        listener = listen("::1", 0)
+    except InvalidRequest:
+        pytest.skip("this machine has no IPv6 loopback")
+    with listener:
+        assert listener.family is socket.AF_INET6
+
+
+class Studio:
+    """The routes in a process of their own, without the page (gradio takes seconds to import)."""
+
+    def __init__(self, drain_s: int) -> None:
+        script = f"""
+            from engine import Engine
+            from studio.server import create_api, listen, serve
+            from studio.settings import Settings
+
+            settings = Settings(drain_s={drain_s})
+            listener = listen("127.0.0.1", 0)
+            with Engine.open("assets/nano", device="cpu") as engine:
+                print(listener.getsockname()[1], flush=True)
+                serve(create_api(engine, settings), engine, settings, listener)
+        """
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(script)],
+            cwd=REPOSITORY,
+            env=os.environ | {"OMP_NUM_THREADS": "1"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert self.process.stdout is not None
+        self.port = int(self.process.stdout.readline())
+
+    def request(self, method: str, path: str, body: str | None = None) -> http.client.HTTPResponse:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection.request(method, path, body, {"Content-Type": "application/json"})
+        return connection.getresponse()
+
+    def speak(self, text: str) -> http.client.HTTPResponse:
+        body = f'{{"input": "{text}", "seed": 1, "stream": true}}'
+        return self.request("POST", "/v1/audio/speech", body)
+
+
+def test_a_stop_refuses_the_new_ends_what_runs_and_exits_with_0():
+    studio = Studio(drain_s=60)
+    try:
+        running = studio.speak(LONG)
+        assert running.status == 200
+        studio.process.send_signal(signal.SIGTERM)
+        deadline_s = time.monotonic() + 5
+        while (ready := studio.request("GET", "/ready")).status == 200:
+            assert time.monotonic() < deadline_s
+        assert (ready.status, ready.read()) == (503, b'{"status":"draining"}')
+        refused = studio.speak("Hi.")
+        assert refused.status == 503 and int(refused.headers["Retry-After"]) >= 1
+        assert studio.request("GET", "/health").status == 200
+        assert len(running.read()) > 44_100  # to its proper end: no IncompleteRead
+        out, log = studio.process.communicate(timeout=30)
+        assert studio.process.returncode == 0
+        assert "Traceback" not in log
+        assert "pier" not in out + log  # what is spoken stays out of the log
+    finally:
+        studio.process.kill()
+
+
+@pytest.mark.slow
+def test_a_stop_that_may_not_wait_cuts_what_runs():
+    studio = Studio(drain_s=0)
+    try:
+        running = studio.speak(LONG * 20)
+        assert running.status == 200
+        stopped_s = time.monotonic()
+        studio.process.send_signal(signal.SIGTERM)
+        with pytest.raises((http.client.IncompleteRead, ConnectionError)):
+            running.read()
+        studio.process.wait(timeout=30)
+        assert time.monotonic() - stopped_s < 15
+        assert studio.process.returncode == 0
+    finally:
+        studio.process.kill()

@@ -1,0 +1,78 @@
+"""The settings on the page are the tables of the engine, and come back as its terms."""
+
+from types import SimpleNamespace
+
+import gradio as gr
+import pytest
+
+from engine import SAMPLING_RANGES, Control, Delivery, Engine
+from studio.ui.panel import UNSET, Setting, delivery_settings, read, sampling_settings
+
+CONTROLS = (
+    Control("speaking_rate", "rate", "bytes/s", ("0-8", "8-11", "11+"), None),
+    Control("lufs", "quality", "LUFS", ("-50--45.5", "-45.5+"), None),
+    Control("trailing_silence_s", "quality", "s", ("0-0.1", "0.1+"), 1),
+    Control("clean_speaker_background", "flag", "", (), False),
+    Control("accurate_mode", "flag", "", (), True),
+)
+
+
+@pytest.fixture
+def settings(engine: Engine) -> list[Setting]:
+    """Those of a checkpoint with every kind of control, and nano's sampling."""
+    family = SimpleNamespace(controls=CONTROLS, sampling_defaults=engine.family.sampling_defaults)
+    with gr.Blocks():
+        stub = SimpleNamespace(family=family)
+        return [*delivery_settings(stub), *sampling_settings(stub)]
+
+
+def values(settings: list[Setting], **changed: float) -> list[float]:
+    return [changed.get(setting.name, setting.default) for setting in settings]
+
+
+def test_each_sampling_setting_has_the_engines_range_and_the_checkpoints_default(engine):
+    with gr.Blocks():
+        sliders = {setting.name: setting for setting in sampling_settings(engine)}
+    assert list(sliders) == list(SAMPLING_RANGES)
+    for name, limits in SAMPLING_RANGES.items():
+        field = sliders[name].field
+        assert (field.minimum, field.maximum) == (limits.minimum, limits.maximum)
+        assert field.value == engine.family.sampling_defaults[name]
+        assert (field.step == 1) == limits.is_integer
+
+
+def test_only_declared_controls_are_shown(engine):
+    with gr.Blocks():
+        names = [setting.name for setting in delivery_settings(engine)]
+    assert names == [control.name for control in engine.family.controls]
+    assert "accurate_mode" not in names  # nano was trained without
+
+
+def test_untouched_settings_are_the_checkpoints_defaults(engine, settings):
+    sampling, delivery = read(settings, values(settings))
+    for name, default in engine.family.sampling_defaults.items():
+        assert getattr(sampling, name) == default
+    assert delivery == Delivery(
+        quality_buckets={"lufs": None, "trailing_silence_s": 1},
+        accurate_mode=True,
+        clean_speaker_background=False,
+    )
+
+
+def test_changed_settings_arrive(settings):
+    changed = {
+        "temperature": 0.7,
+        "speaking_rate": 2,
+        "lufs": 0,
+        "trailing_silence_s": UNSET,
+        "accurate_mode": False,
+        "clean_speaker_background": True,
+    }
+    sampling, delivery = read(settings, values(settings, **changed))
+    assert sampling.temperature == 0.7
+    assert delivery == Delivery(
+        speaking_rate_bucket=2,
+        quality_buckets={"lufs": 0, "trailing_silence_s": None},
+        accurate_mode=False,
+        clean_speaker_background=True,
+    )

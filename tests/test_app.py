@@ -1,0 +1,161 @@
+"""The command line, as a user meets it."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+import app
+from engine import Engine
+from studio.api.encoding import to_int16
+
+TEXT = "Hello, this is me."
+REPOSITORY = Path(__file__).resolve().parents[1]
+
+
+def start(*arguments: str, **environment: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "app.py", *arguments],
+        cwd=REPOSITORY,
+        env=os.environ | {"OMP_NUM_THREADS": "1"} | environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.fixture(scope="module")
+def said(tmp_path_factory) -> Path:
+    """What ``say`` wrote, from a process of its own."""
+    out = tmp_path_factory.mktemp("say") / "hello.wav"
+    process = start("say", TEXT, "--out", str(out), "--voice", "deep", "--seed", "7")
+    printed, log = process.communicate(timeout=120)
+    assert process.returncode == 0, log
+    assert re.fullmatch(r"seed 7, \d+\.\d\d s, rtf \d+\.\d\d: .*hello\.wav\n", printed)
+    return out
+
+
+def test_say_writes_the_engines_samples_as_16_bit_wav(said):
+    info = soundfile.info(said)
+    assert (info.format, info.subtype, info.channels) == ("WAV", "PCM_16", 1)
+    samples, rate_hz = soundfile.read(said, dtype="int16")
+    with Engine.open(app.EMBEDDED_MODEL, device="cpu") as engine:
+        spoken, engine_rate_hz = engine.speak(TEXT, voice="deep", seed=7).read()
+    assert rate_hz == engine_rate_hz
+    np.testing.assert_array_equal(samples, to_int16(spoken))
+
+
+def test_say_speaks_like_a_reference(said, tmp_path, capsys):
+    out = tmp_path / "like.wav"
+    arguments = ["say", "Hi.", "--out", str(out), "--reference", str(said), "--language", "English"]
+    assert app.main(arguments) == 0
+    assert soundfile.info(out).duration > 0.2
+    assert re.match(r"seed \d+, ", capsys.readouterr().out)
+
+
+def test_say_needs_neither_gradio_nor_fastapi():
+    code = "import sys, app; sys.exit(bool({'gradio', 'fastapi'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY).returncode == 0
+
+
+def test_check_prints_one_line_of_json(capsys):
+    assert app.main(["check", "--device", "cpu"]) == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    facts = json.loads(line)
+    assert list(facts) == ["model", "family", "device", "dtype", "sample_rate_hz", "rtf", "ttfa_ms"]
+    assert facts["model"] == "nano" and facts["sample_rate_hz"] == 44_100
+    assert facts["rtf"] > 0 and facts["ttfa_ms"] > 0
+
+
+SAY = ("say", "Hi.", "--out", "{folder}/a.wav")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("say", "", "--out", "{folder}/a.wav"), "input: '' has no letter or number"),
+        (("say", "Hi.", "--out", "{folder}/none/a.wav"), "its folder does not exist"),
+        (("say", "Hi.", "--out", "{folder}"), "must end in .wav"),
+        (("say", "Hi.", "--out", "{folder}/a.mp3"), "must end in .wav"),
+        ((*SAY, "--voice", "nobody"), "there is no voice 'nobody'; choose one of"),
+        ((*SAY, "--reference", "{folder}/none.wav"), "cannot be read (No such file"),
+        ((*SAY, "--reference", "{folder}"), "cannot be read (Is a directory)"),
+        ((*SAY, "--reference", "{folder}/notes.txt"), "not a recording in an accepted format"),
+        ((*SAY, "--language", "Klingon"), "--language: 'Klingon'"),
+        ((*SAY, "--seed", "4294967296"), "0 to 4294967295"),
+        ((*SAY, "--seed", "x"), "0 to 4294967295"),
+        ((*SAY, "--device", "tpu"), "--device: 'tpu'"),
+        ((*SAY, "--model", "/no/such/folder"), "model: there is no folder '/no/such/folder'"),
+        (("check", "--model", "{folder}"), "has no params.json"),
+        (("check", "--model", "{folder}/broken"), "model: "),
+        (("serve", "--port", "{taken}"), "--port: cannot listen on 127.0.0.1 port {taken}"),
+        (("--port", "70000"), "--port: '70000' is not allowed"),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_exit_code_2(arguments, says, tmp_path, capsys):
+    (tmp_path / "notes.txt").write_text("not a recording, but some words that are long enough")
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    shutil.copy(app.EMBEDDED_MODEL / "params.json", broken)
+    (broken / "model.safetensors").write_bytes(b"\0" * 100)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        names = {"folder": tmp_path, "taken": taken.getsockname()[1]}
+        assert app.main([argument.format(**names) for argument in arguments]) == 2
+        shown = capsys.readouterr()
+        assert says.format(**names) in shown.err
+        assert shown.err.count("\n") == 1 and shown.err.endswith(".\n")
+        assert not shown.out
+    assert not (tmp_path / "a.wav").exists()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_file_that_may_not_be_written_is_told_before_the_work(tmp_path, capsys):
+    tmp_path.chmod(0o500)
+    assert app.main(["say", "Hi.", "--out", str(tmp_path / "a.wav")]) == 2
+    assert "permission denied" in capsys.readouterr().err
+
+
+def test_a_gpu_that_is_not_there_is_told(monkeypatch, capsys):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    assert app.main(["check", "--device", "cuda"]) == 2
+    assert "--device: 'cuda' is not here" in capsys.readouterr().err
+
+
+def test_the_interpreters_own_programs_come_first():
+    assert os.environ["PATH"].split(os.pathsep)[0] == str(Path(sys.executable).parent)
+    assert os.environ["OMP_WAIT_POLICY"] == "passive"
+
+
+def test_serve_opens_page_and_routes_and_ends_with_0():
+    process = start("--port", "0", STUDIO_SLOTS="2")
+    try:
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(2)]
+        address = re.search(r"http://\S+", lines[1])
+        assert address is not None, lines
+        assert "slots=2" in lines[0]
+        # The socket listens already: what comes now is answered as soon as the server runs.
+        for path, expected in (("/health", "healthy"), ("/", "<html"), ("/v1/models", "nano")):
+            with urllib.request.urlopen(address[0] + path, timeout=60) as response:
+                assert expected in response.read().decode()
+        for path, status in (("/v1/audio/speech", 405), ("/v1/nothing", 404)):
+            with pytest.raises(urllib.error.HTTPError) as caught:  # the routes', not the page's
+                urllib.request.urlopen(address[0] + path, timeout=60)
+            assert caught.value.code == status
+            assert json.load(caught.value)["error"]["code"]
+        process.send_signal(signal.SIGTERM)
+        _, log = process.communicate(timeout=30)
+        assert process.returncode == 0, log
+    finally:
+        process.kill()
