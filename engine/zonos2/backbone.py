@@ -26,7 +26,12 @@ class MultiEmbedder(nn.Module):
     def __init__(self, config: Zonos2Config) -> None:
         super().__init__()
         sizes = [config.audio_vocab] * config.num_codebooks + [config.text_vocab + 1]
-        self.embedders = nn.ModuleList(nn.Embedding(size, config.dim) for size in sizes)
+        # Given weights skip Embedding's own initialisation, which on the meta device imports all of
+        # torch._dynamo (1.2 s at every start).
+        tables = [torch.empty(size, config.dim) for size in sizes]
+        self.embedders = nn.ModuleList(
+            nn.Embedding.from_pretrained(table, freeze=False) for table in tables
+        )
 
     def forward(self, rows: Tensor) -> Tensor:
         """rows [..., C + 1] int64 -> [..., dim]. Pad ids are trained rows like any other."""
