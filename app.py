@@ -133,6 +133,7 @@ def open_engine(settings: Settings) -> Engine:
         num_slots=settings.slots,
         max_waiting=settings.max_waiting,
         max_waiting_per_owner=settings.max_waiting_per_owner,
+        emotion_directions=settings.emotion_directions,
     )
 
 

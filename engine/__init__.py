@@ -14,24 +14,43 @@ from engine.errors import (
     TooLarge,
     Unavailable,
 )
-from engine.request import Delivery, FinishReason, Sampling, SpeechRequest, Timings
+from engine.request import (
+    Delivery,
+    Emotion,
+    FinishReason,
+    Guidance,
+    Sampling,
+    SpeechRequest,
+    Timings,
+)
 from engine.sampling.settings import SAMPLING_RANGES, Range
 from engine.stream import SpeechStream, StreamStatus
-from engine.validate import MAX_SEED, MAX_TEXT_CHARS
+from engine.validate import (
+    EMOTION_RANGES,
+    GUIDANCE_RANGES,
+    MAX_SEED,
+    MAX_TEXT_CHARS,
+    SLIDER_RANGE,
+)
 from engine.zonos2.controls import Control
 
 __all__ = [
+    "EMOTION_RANGES",
+    "GUIDANCE_RANGES",
     "MAX_SEED",
     "MAX_TEXT_CHARS",
     "SAMPLING_RANGES",
+    "SLIDER_RANGE",
     "Cancelled",
     "CheckpointError",
     "Control",
     "Delivery",
+    "Emotion",
     "Engine",
     "EngineStats",
     "FinishReason",
     "GenerationFailed",
+    "Guidance",
     "InvalidReference",
     "InvalidRequest",
     "NotFound",

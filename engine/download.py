@@ -194,6 +194,7 @@ class _Transfer:
                     expected_size=size,
                     tqdm_class=as_bar,
                 )
+            self._progress(f"{name}: all of it has arrived; its checksum is being computed")
             with part.open("rb") as opened:
                 actual = hashlib.file_digest(opened, "sha256").hexdigest()
             if actual != file.lfs.sha256:

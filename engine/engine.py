@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import difflib
+import logging
 import math
 import secrets
 import threading
@@ -24,14 +25,22 @@ import torch
 from torch import Tensor
 
 from engine.codec.base import Codec, open_codec
-from engine.errors import Cancelled, InvalidRequest, NotFound, Unavailable
-from engine.family import Family, PromptPlan, open_family
-from engine.hub import checkpoint_folder
+from engine.errors import Cancelled, CheckpointError, InvalidRequest, NotFound, Unavailable
+from engine.family import Family, PromptPlan, family_of
+from engine.hub import locate
 from engine.job import Job
 from engine.longform import plan_segments
 from engine.loop import EngineLoop
 from engine.queue import AdmissionQueue
-from engine.request import Delivery, FinishReason, Sampling, SpeechRequest, Timings
+from engine.request import (
+    Delivery,
+    Emotion,
+    FinishReason,
+    Guidance,
+    Sampling,
+    SpeechRequest,
+    Timings,
+)
 from engine.sampling.settings import resolve
 from engine.sampling.slots import SlotSampler
 from engine.scheduler import Scheduler
@@ -40,6 +49,8 @@ from engine.speaker.encoder import SpeakerEncoder, open_speaker_encoder
 from engine.speaker.voices import load_voices
 from engine.stream import SpeechStream
 from engine.validate import check_request
+
+log = logging.getLogger(__name__)
 
 DEFAULT_NUM_SLOTS = 8
 DEFAULT_MAX_WAITING = 64
@@ -119,23 +130,39 @@ class Engine:
         num_slots: int = DEFAULT_NUM_SLOTS,
         max_waiting: int = DEFAULT_MAX_WAITING,
         max_waiting_per_owner: int = DEFAULT_MAX_WAITING_PER_OWNER,
+        emotion_directions: Path | None = None,
+        progress: Callable[[str], None] = log.info,
     ) -> Engine:
         """Open a checkpoint folder or hub repository and start the engine thread.
 
-        ``device`` "auto" takes the GPU if there is one. Raises ``CheckpointError`` with one clear
-        sentence when anything is missing, damaged or too large for the memory.
+        ``device`` "auto" takes the GPU if there is one. ``emotion_directions`` is a folder of them;
+        without it, the checkpoint's own subfolder of that name counts, if there is one. Raises
+        ``CheckpointError`` with one clear sentence when anything is missing, damaged, made for
+        another model or too large for the memory.
         """
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() else "cpu"
-        folder = checkpoint_folder(model)
         place = torch.device(device)
-        family = open_family(folder, place, dtype)
+        files = locate(
+            model,
+            check=lambda folder: family_of(folder).check(folder, place, dtype, num_slots),
+            progress=progress,
+        )
+        family = family_of(files.folder).open(files.folder, place, dtype)
+        own_directions = files.folder / "emotion_directions"
+        if emotion_directions is not None or own_directions.is_dir():
+            family.load_emotions(emotion_directions or own_directions)
+        codec = open_codec(files.codec_folder, place)
+        encoder_folder = files.encoder_folder
+        encoder = None if encoder_folder is None else open_speaker_encoder(encoder_folder)
+        voices = load_voices(files.folder)
+        _check_parts(family, codec, encoder, voices)
         return cls(
             family,
-            open_codec(folder, place),
-            open_speaker_encoder(folder),
-            load_voices(folder),
-            name=folder.name if Path(model).is_dir() else str(model),
+            codec,
+            encoder,
+            voices,
+            name=files.name,
             num_slots=num_slots,
             max_waiting=max_waiting,
             max_waiting_per_owner=max_waiting_per_owner,
@@ -191,6 +218,8 @@ class Engine:
         seed: int | None = None,
         sampling: Sampling | None = None,
         delivery: Delivery | None = None,
+        emotion: Emotion | None = None,
+        guidance: Guidance | None = None,
         language: str | None = None,
         max_new_frames: int | None = None,
     ) -> SpeechStream:
@@ -204,8 +233,11 @@ class Engine:
             SpeechRequest(
                 text=text,
                 speaker=speaker,
+                voice_id=None if reference else voice or self.default_voice,
                 sampling=sampling or Sampling(),
                 delivery=delivery or Delivery(),
+                emotion=emotion,
+                guidance=guidance or Guidance(),
                 seed=draw_seed() if seed is None else seed,
                 max_new_frames=max_new_frames,
                 language=language,
@@ -314,6 +346,26 @@ class Engine:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+def _check_parts(
+    family: Family, codec: Codec, encoder: SpeakerEncoder | None, voices: Mapping[str, Tensor]
+) -> None:
+    """Raise ``CheckpointError`` when parts of different models were put together."""
+    if (codec.num_codebooks, codec.codebook_size) != (family.num_codebooks, family.codebook_size):
+        raise CheckpointError(
+            f"model: its codec has {codec.num_codebooks} codebooks of {codec.codebook_size} codes"
+            f" and the model speaks {family.num_codebooks} of {family.codebook_size}; put the codec"
+            " beside it that it was made for."
+        )
+    sizes = [] if encoder is None else [("speaker encoder", encoder.dim)]
+    sizes += [(f"voice {name!r}", voice.shape[0]) for name, voice in voices.items()]
+    for what, size in sizes:
+        if family.speaker_dim is not None and size != family.speaker_dim:
+            raise CheckpointError(
+                f"model: its {what} has {size} numbers and the model takes {family.speaker_dim};"
+                " put the one beside it that it was made with."
+            )
 
 
 def draw_seed() -> int:

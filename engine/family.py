@@ -75,8 +75,32 @@ class Runner(Protocol):
         ...
 
 
+class Emotions(Protocol):
+    """The directions in which a voice can be moved."""
+
+    names: tuple[str, ...]
+    axes: tuple[str, ...]
+
+    @property
+    def is_calibrated(self) -> bool:
+        """Whether slider values were scaled by measurement."""
+        ...
+
+
 class Family(Protocol):
     """One opened checkpoint of a model family."""
+
+    @classmethod
+    def check(
+        cls, folder: Path, device: torch.device, dtype: torch.dtype | None, num_slots: int
+    ) -> None:
+        """Raise ``CheckpointError`` unless params.json can be used and the memory holds it all."""
+        ...
+
+    @classmethod
+    def open(cls, folder: Path, device: torch.device, dtype: torch.dtype | None) -> Family:
+        """Read the weights; ``dtype`` None lets the family choose for the device."""
+        ...
 
     name: str
     device: torch.device
@@ -93,6 +117,15 @@ class Family(Protocol):
     default_voice: str | None
     segment_chars: int
 
+    @property
+    def emotions(self) -> Emotions | None:
+        """The loaded emotion directions, or None."""
+        ...
+
+    def load_emotions(self, folder: Path) -> None:
+        """Read emotion directions; raises ``CheckpointError`` when they do not fit."""
+        ...
+
     def plan(self, text: str, request: SpeechRequest) -> PromptPlan:
         """The prompts of one stretch of the request's text.
 
@@ -105,22 +138,17 @@ class Family(Protocol):
         ...
 
 
-def _open_zonos2(folder: Path, device: torch.device, dtype: torch.dtype | None) -> Family:
+def _zonos2() -> type[Family]:
     from engine.zonos2.family import Zonos2Family
 
-    return Zonos2Family.open(folder, device, dtype)
+    return Zonos2Family
 
 
-FAMILIES: Mapping[str, Callable[[Path, torch.device, torch.dtype | None], Family]] = {
-    "zonos2": _open_zonos2,
-}
+FAMILIES: Mapping[str, Callable[[], type[Family]]] = {"zonos2": _zonos2}
 
 
-def open_family(folder: Path, device: torch.device, dtype: torch.dtype | None = None) -> Family:
-    """Open the checkpoint in ``folder``; ``dtype`` None lets the family choose for the device.
-
-    Raises ``CheckpointError`` naming what is missing or unknown.
-    """
+def family_of(folder: Path) -> type[Family]:
+    """The family of the checkpoint in ``folder``; raises ``CheckpointError`` when it has none."""
     if not folder.is_dir():
         raise CheckpointError(f"model: there is no folder {str(folder)!r}; check the path.")
     family = read_json(folder / "params.json").get("model_type", "zonos2")
@@ -128,4 +156,4 @@ def open_family(folder: Path, device: torch.device, dtype: torch.dtype | None = 
         raise CheckpointError(
             f"model: params.json has model_type {family!r}; known are {', '.join(FAMILIES)}."
         )
-    return FAMILIES[family](folder, device, dtype)
+    return FAMILIES[family]()

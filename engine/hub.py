@@ -15,6 +15,7 @@ from pathlib import Path
 from engine.codec.dac import DESCRIPT_FILE, TRANSFORMERS_FOLDER
 from engine.download import Check, Progress, Wanted, fetch
 from engine.errors import CheckpointError
+from engine.speaker import ecapa, nano
 from engine.weights import read_json
 from engine.zonos2.checkpoint import WEIGHT_FILES
 
@@ -26,7 +27,6 @@ _ALIASES = {"Zyphra/zonos2": "Zyphra/ZONOS2"}
 # The commit the studio was made for. What is not listed here is taken from its branch main.
 PINNED = {"Zyphra/ZONOS2": "65f1e80f94b599d474bb6af9094a803dc52f60bd"}
 
-ENCODER_FOLDER = "speaker_encoder"
 CODEC_REPOSITORY = "descript/dac_44khz"
 ENCODER_REPOSITORY = "marksverdhei/Qwen3-Voice-Embedding-12Hz-1.7B"
 
@@ -37,10 +37,12 @@ CHECKPOINT = Wanted(
         "*.json",
         "model-*.safetensors",
         "codec.safetensors",
-        "speaker_encoder.safetensors",
+        nano.WEIGHTS_FILE,
         "voices.safetensors",
-        f"{TRANSFORMERS_FOLDER}/*",
-        f"{ENCODER_FOLDER}/*",
+        DESCRIPT_FILE,
+        f"{TRANSFORMERS_FOLDER}/*.safetensors",
+        f"{TRANSFORMERS_FOLDER}/{DESCRIPT_FILE}",
+        f"{ecapa.FOLDER}/*.safetensors",
     ),
 )
 # The size of ENCODER_REPOSITORY's vectors; a model of another size needs an encoder of its own.
@@ -113,7 +115,7 @@ def _companions_inside(folder: Path, progress: Progress) -> CheckpointFiles:
         )
     has_encoder = _has_encoder(folder)
     if not has_encoder and _wants_encoder(folder):
-        command = _command(ENCODER_REPOSITORY, folder / ENCODER_FOLDER)
+        command = _command(ENCODER_REPOSITORY, folder / ecapa.FOLDER)
         progress(
             f"{folder.name} has no speaker encoder: to clone voices, fetch it with `{command}`"
         )
@@ -126,21 +128,16 @@ def _has_codec(folder: Path) -> bool:
 
 
 def _has_encoder(folder: Path) -> bool:
-    return any((folder / place).exists() for place in ("speaker_encoder.json", ENCODER_FOLDER))
+    return any((folder / place).exists() for place in (nano.CONFIG_FILE, ecapa.FOLDER))
 
 
 def _wants_encoder(folder: Path) -> bool:
     """Whether the model follows a voice in the published encoder's space."""
     params = read_json(folder / "params.json")
-    params = params.get("model", params)
+    params = nested if isinstance(nested := params.get("model"), dict) else params
     speaker_dim = params.get("speaker_embedding_dim") if params.get("speaker_enabled") else None
     return bool(speaker_dim == ENCODER_DIM)
 
 
 def _command(repository: str, folder: Path) -> str:
     return f"hf download {repository} config.json model.safetensors --local-dir {folder}"
-
-
-def checkpoint_folder(model: str | Path) -> Path:
-    """The folder of ``model``, as ``engine.engine`` still asks for it."""
-    return Path(model) if Path(model).is_dir() else locate(model).folder

@@ -102,6 +102,3 @@ def in_units(size_bytes: int) -> str:
         if size_bytes >= scale:
             return f"{size_bytes / scale:.1f} {unit}"
     return f"{size_bytes / 1e3:.1f} kB"
-
-
-in_gb = in_units

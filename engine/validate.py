@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Mapping
 
 import torch
 
 from engine.errors import InvalidRequest
 from engine.family import Family
 from engine.request import SpeechRequest
+from engine.sampling.settings import Range
 
 MAX_TEXT_CHARS = 50_000
+SLIDER_RANGE = Range(0.0, 2.0, False, "weight of this emotion; 0 is none")
+EMOTION_RANGES: Mapping[str, Range] = {
+    "emotion_valence": Range(-1.0, 1.0, False, "from unpleasant to pleasant"),
+    "emotion_arousal": Range(-1.0, 1.0, False, "from calm to excited"),
+    "emotion_strength": Range(0.0, 12.0, False, "over all emotions; 1 is as calibrated"),
+}
+GUIDANCE_RANGES: Mapping[str, Range] = {
+    "cfg_scale": Range(-2.0, 5.0, False, "push towards the voice; 1 is off"),
+    "emotion_cfg_scale": Range(-2.0, 5.0, False, "push towards the emotion; 1 is off"),
+    "prefix_cfg_scale": Range(-2.0, 5.0, False, "push towards what was said before; 1 is off"),
+}
 MAX_SEED = 2**32 - 1
 
 
@@ -42,7 +55,20 @@ def check_request(request: SpeechRequest, family: Family) -> str:
             field="max_new_tokens",
         )
     _check_speaker(request, family)
+    _check_steering(request)
     return text
+
+
+def _check_steering(request: SpeechRequest) -> None:
+    emotion, guidance = request.emotion, request.guidance
+    if emotion is not None:
+        for name, weight in emotion.sliders.items():
+            SLIDER_RANGE.check(f"emotion_sliders.{name}", weight)
+        for field, limits in EMOTION_RANGES.items():
+            limits.check(field, getattr(emotion, field.removeprefix("emotion_")))
+    scales = (guidance.speaker, guidance.emotion, guidance.prefix)
+    for field, scale in zip(GUIDANCE_RANGES, scales, strict=True):
+        GUIDANCE_RANGES[field].check(field, scale)
 
 
 def _check_speaker(request: SpeechRequest, family: Family) -> None:

@@ -20,6 +20,8 @@ from torch import Tensor, nn
 from engine.errors import CheckpointError
 
 NAMES_SHOWN = 6
+# A checkpoint in several files has a list of them beside it.
+INDEX_SUFFIX = ".safetensors.index.json"
 ROW_SCALE = ".row_scale"
 
 
@@ -41,6 +43,8 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
     Raises ``CheckpointError`` when the file is absent, damaged or holds more than tensors.
     """
+    if path.name.endswith(INDEX_SUFFIX):
+        return _read_shards(path)
     try:
         if path.suffix == ".safetensors":
             with safe_open(path, framework="pt", device="cpu") as file:
@@ -86,6 +90,18 @@ def expand_rows(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         scale, matrix = tensors.pop(name), name.removesuffix(ROW_SCALE)
         if matrix in tensors:
             tensors[matrix] = tensors[matrix].float() * scale
+    return tensors
+
+
+def _read_shards(index: Path) -> dict[str, Tensor]:
+    """The tensors of all files beside ``index`` that it lists."""
+    listed = read_json(index).get("weight_map")
+    files = set(map(str, listed.values())) if isinstance(listed, Mapping) else set()
+    if not files or any(Path(file).name != file for file in files):
+        raise CheckpointError(f"model: {index.name} does not list the files beside it.")
+    tensors: dict[str, Tensor] = {}
+    for file in sorted(files):
+        tensors |= read_tensors(index.parent / file)
     return tensors
 
 

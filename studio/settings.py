@@ -108,6 +108,13 @@ class Settings:
         _one_of("auto", "float32", "bfloat16", "float16"),
         "auto, float32, bfloat16 or float16; auto lets the model choose",
     )
+    emotion_directions: Path | None = _option(  # noqa: RUF009 -- it is a field
+        None,
+        _folder,
+        "folder of emotion directions; the checkpoint's own if left out",
+        metavar="FOLDER",
+        is_masked=True,
+    )
     slots: int = _option(8, _whole(1, 256), "requests that are spoken at the same time")
     max_waiting: int = _option(64, _whole(1, 10_000), "requests that may wait for a slot")
     max_waiting_per_owner: int = _option(
@@ -160,7 +167,7 @@ class Settings:
         return ", ".join(shown) or "defaults"
 
 
-MODEL_OPTIONS = ("model", "device", "dtype")
+MODEL_OPTIONS = ("model", "device", "dtype", "emotion_directions", "slots")
 
 
 def add_options(parser: argparse.ArgumentParser, names: Iterable[str] | None = None) -> None:

@@ -157,6 +157,8 @@ class DacCodec(nn.Module):
         for file in (folder / DESCRIPT_FILE, subfolder / DESCRIPT_FILE):
             if file.is_file():
                 return cls.open_descript(file, device)
+        if (folder / "config.json").is_file() and not (folder / "params.json").is_file():
+            subfolder = folder  # a repository of the codec alone
         return cls.open_transformers(subfolder, device) if subfolder.is_dir() else None
 
     @classmethod

@@ -63,6 +63,8 @@ def open_speaker_encoder(folder: Path) -> SpeakerEncoder | None:
             )
         return ENCODERS[encoder_type](config, read_tensors(weights), identity_of(config, weights))
     subfolder = folder / ecapa.FOLDER
+    if (folder / "config.json").is_file() and not (folder / "params.json").is_file():
+        subfolder = folder  # a repository of the encoder alone
     if subfolder.is_dir():
         config, weights = read_json(subfolder / "config.json"), subfolder / "model.safetensors"
         return EcapaSpeakerEncoder(config, read_tensors(weights), identity_of(config, weights))

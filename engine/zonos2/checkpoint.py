@@ -16,7 +16,13 @@ from engine.weights import check_tensors, read_tensors, shapes_of
 from engine.zonos2.backbone import Backbone
 from engine.zonos2.config import Zonos2Config
 
-WEIGHT_FILES = ("model.safetensors", "model.pth", "model.pt", "consolidated/consolidated.pth")
+WEIGHT_FILES = (
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "model.pth",
+    "model.pt",
+    "consolidated/consolidated.pth",
+)
 TRAINING_ONLY = (".router.ent_denom", ".router.normalized_entropy")
 # Choosing experts is knife-edge (spec 2.6): these stay float32 whatever the weights' dtype is.
 FLOAT32_SUFFIXES = (".balancing_biases",)

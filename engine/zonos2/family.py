@@ -10,15 +10,16 @@ from torch import Tensor
 
 from engine.errors import CheckpointError, InvalidRequest
 from engine.family import Prompt, PromptPlan, Twin
-from engine.memory import available_bytes, in_gb
-from engine.request import Sampling, SpeechRequest
+from engine.memory import check_memory
+from engine.request import Emotion, Sampling, SpeechRequest
 from engine.sampling.settings import resolve
-from engine.weights import shapes_of
 from engine.zonos2.attention import SlotKv
 from engine.zonos2.backbone import Backbone
-from engine.zonos2.checkpoint import empty_backbone, load_backbone
+from engine.zonos2.checkpoint import load_backbone
 from engine.zonos2.config import Zonos2Config
 from engine.zonos2.controls import declared_controls, resolve_controls
+from engine.zonos2.emotion import EmotionDirections, has_effect
+from engine.zonos2.footprint import footprint
 from engine.zonos2.prompt import TextIds, build_rows
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -48,32 +49,29 @@ class Zonos2Family:
         self.controls = declared_controls(config)
         self.default_language = config.default_language
         self.default_voice = config.extra.get("default_voice")
+        self.emotions: EmotionDirections | None = None
         self.segment_chars = int(config.extra.get("long_form_chunk_chars", RELEASE_SEGMENT_CHARS))
 
     @classmethod
+    def check(
+        cls, folder: Path, device: torch.device, dtype: torch.dtype | None, num_slots: int
+    ) -> None:
+        """Raise ``CheckpointError`` unless params.json can be used and the memory holds it all."""
+        config = _usable_config(folder)
+        chosen = dtype or _default_dtype(config, device)
+        narrow = footprint(config, torch.bfloat16) if chosen.itemsize > 2 else None
+        check_memory(footprint(config, chosen), num_slots, device, narrow)
+
+    @classmethod
     def open(cls, folder: Path, device: torch.device, dtype: torch.dtype | None) -> Zonos2Family:
-        """Read configuration and weights; raises ``CheckpointError``, also when memory is short."""
-        config = Zonos2Config.load(folder)
-        TextIds.of(config)
-        try:
-            resolve(Sampling(), config.sampling_defaults)
-        except InvalidRequest as error:
-            raise CheckpointError(
-                f"model: sampling_defaults in params.json: {error.message}"
-            ) from None
-        shapes = shapes_of(empty_backbone(config))
-        num_numbers = sum(torch.Size(shape).numel() for shape in shapes.values())
-        if dtype is None:
-            stored = DTYPES.get(config.dtype, torch.bfloat16)
-            fits = device.type == "cpu" and num_numbers <= FLOAT32_MAX_NUMBERS
-            dtype = torch.float32 if fits else stored
-        needed, available = num_numbers * dtype.itemsize, available_bytes(device)
-        if available is not None and needed > available:
-            raise CheckpointError(
-                f"model: the weights need {in_gb(needed)} on {device.type} and {in_gb(available)}"
-                " are free; close other programs, choose --dtype bfloat16 or a smaller model."
-            )
+        """Read configuration and weights; raises ``CheckpointError``."""
+        config = _usable_config(folder)
+        dtype = dtype or _default_dtype(config, device)
         return cls(config, load_backbone(folder, config, device, dtype), device)
+
+    def load_emotions(self, folder: Path) -> None:
+        """Read emotion directions; raises ``CheckpointError`` when they do not fit."""
+        self.emotions = EmotionDirections.open(folder, self.config, self.device)
 
     @torch.inference_mode()
     def plan(self, text: str, request: SpeechRequest) -> PromptPlan:
@@ -81,8 +79,13 @@ class Zonos2Family:
         has_speaker = request.speaker is not None
         controls = resolve_controls(self.config, request.delivery, has_speaker)
         rows = build_rows(self.config, text, controls, has_speaker)
-        speaker_row = self._speaker_row(request)
+        plain_row = self._speaker_row(request)
+        emotion = request.emotion
+        is_moved = emotion is not None and has_effect(emotion)
+        speaker_row = plain_row if emotion is None else self._moved_row(request, emotion, is_moved)
         twins: list[Twin] = []
+        if request.guidance.emotion != 1.0 and is_moved:
+            twins.append(Twin(Prompt(rows, plain_row), request.guidance.emotion))
         if request.guidance.speaker != 1.0:
             if not has_speaker:
                 raise InvalidRequest(
@@ -97,9 +100,46 @@ class Zonos2Family:
             return None
         return self.model.project_speaker(request.speaker.to(self.device))
 
+    def _moved_row(self, request: SpeechRequest, emotion: Emotion, is_moved: bool) -> Tensor | None:
+        if self.emotions is None:
+            if not is_moved:
+                return self._speaker_row(request)
+            raise InvalidRequest(
+                "emotion_sliders: this model has no emotion directions; start the studio with"
+                " --emotion-directions DIR, or leave the emotion out.",
+                field="emotion_sliders",
+                code="unsupported_parameter",
+            )
+        if request.speaker is None:
+            if not is_moved:
+                return None
+            raise InvalidRequest(
+                "voice: an emotion moves a voice and this request has none; choose one.",
+                field="voice",
+            )
+        speaker = request.speaker.to(self.device)
+        return self.emotions.steer(self.model, speaker, emotion, request.voice_id)
+
     def open_runner(self, num_slots: int) -> Zonos2Runner:
         """Allocate key and value slots for ``num_slots`` sequences."""
         return Zonos2Runner(self.model, num_slots, self.device)
+
+
+def _usable_config(folder: Path) -> Zonos2Config:
+    config = Zonos2Config.load(folder)
+    TextIds.of(config)
+    try:
+        resolve(Sampling(), config.sampling_defaults)
+    except InvalidRequest as error:
+        raise CheckpointError(f"model: sampling_defaults in params.json: {error.message}") from None
+    return config
+
+
+def _default_dtype(config: Zonos2Config, device: torch.device) -> torch.dtype:
+    stored = DTYPES.get(config.dtype, torch.bfloat16)
+    num_numbers = footprint(config, stored).weights // stored.itemsize
+    fits = device.type == "cpu" and num_numbers <= FLOAT32_MAX_NUMBERS
+    return torch.float32 if fits else stored
 
 
 class Zonos2Runner:

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from engine import SAMPLING_RANGES, Delivery, InvalidRequest, Sampling
+from engine import SAMPLING_RANGES, Delivery, Emotion, Guidance, InvalidRequest, Sampling
 from studio.api.schemas import ALIASES, ReferenceItem, SpeechBody, refused
 
 # Fields that say nothing about the speech; clients may send them and nobody needs to know.
@@ -44,6 +44,29 @@ class SpeechAsk:
     def sampling(self) -> Sampling:
         """The sampling settings in the engine's terms."""
         return Sampling(**{name: getattr(self.body, name) for name in SAMPLING_RANGES})
+
+    @property
+    def emotion(self) -> Emotion | None:
+        """The emotion in the engine's terms, or None when nothing of it was asked for."""
+        body = self.body
+        given = (body.emotion_sliders, body.emotion_valence, body.emotion_arousal)
+        if body.emotion_enabled is False or not any(given):
+            return None
+        return Emotion(
+            sliders=body.emotion_sliders or {},
+            valence=body.emotion_valence or 0.0,
+            arousal=body.emotion_arousal or 0.0,
+            strength=1.0 if body.emotion_strength is None else body.emotion_strength,
+        )
+
+    @property
+    def guidance(self) -> Guidance:
+        """The guidance in the engine's terms; 1 is off."""
+        speaker, emotion = self.body.cfg_scale, self.body.emotion_cfg_scale
+        return Guidance(
+            speaker=1.0 if speaker is None else speaker,
+            emotion=1.0 if emotion is None else emotion,
+        )
 
     def delivery(self, features: Sequence[str]) -> Delivery:
         """The controls in the engine's terms; ``features`` are the model's, in their order."""

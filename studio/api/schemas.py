@@ -16,7 +16,14 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
-from engine import MAX_SEED, SAMPLING_RANGES, InvalidRequest, Range
+from engine import (
+    EMOTION_RANGES,
+    GUIDANCE_RANGES,
+    MAX_SEED,
+    SAMPLING_RANGES,
+    InvalidRequest,
+    Range,
+)
 from studio.api.languages import language_code
 
 ALIASES: Mapping[str, str] = {
@@ -109,6 +116,15 @@ class SpeechBody(BaseModel):
     quality_values: Any = _per_feature("measured value")
     accurate_mode: bool = Field(True, description="false speaks more freely")
     clean_speaker_background: bool = Field(False, description="the reference is free of noise")
+    emotion_enabled: bool | None = Field(None, description="false ignores the emotion fields")
+    emotion_sliders: dict[str, Any] | None = Field(
+        None, description="weight of each emotion, 0 to 2, by name"
+    )
+    emotion_valence: float | None = _limited(EMOTION_RANGES["emotion_valence"])
+    emotion_arousal: float | None = _limited(EMOTION_RANGES["emotion_arousal"])
+    emotion_strength: float | None = _limited(EMOTION_RANGES["emotion_strength"])
+    cfg_scale: float | None = _limited(GUIDANCE_RANGES["cfg_scale"])
+    emotion_cfg_scale: float | None = _limited(GUIDANCE_RANGES["emotion_cfg_scale"])
     strict: bool = Field(False, description="refuse a field that would be ignored")
 
     @field_validator("voice", mode="before")
@@ -135,6 +151,13 @@ class SpeechBody(BaseModel):
     def _in_range(cls, value: object, info: ValidationInfo) -> float:
         assert info.field_name is not None
         return SAMPLING_RANGES[info.field_name].check(sent_as(info), value)
+
+    @field_validator(*EMOTION_RANGES, "cfg_scale", "emotion_cfg_scale", mode="before")
+    @classmethod
+    def _steers(cls, value: object, info: ValidationInfo) -> float:
+        assert info.field_name is not None
+        limits = {**EMOTION_RANGES, **GUIDANCE_RANGES}[info.field_name]
+        return limits.check(sent_as(info), value)
 
     @field_validator("speed", mode="before")
     @classmethod

@@ -38,22 +38,25 @@ class Speakers:
         for name in self._stock.values():
             engine.voice(name)
 
-    async def resolve(self, ask: SpeechAsk) -> tuple[Tensor | None, str]:
-        """The embedding of the voice that ``ask`` names or brings, and warnings about a recording.
+    async def resolve(self, ask: SpeechAsk) -> tuple[Tensor | None, str | None, str]:
+        """The embedding of the voice that ``ask`` names or brings, the stored voice's name or None,
+        and warnings about a recording.
 
         Raises ``NotFound`` for an unknown voice, ``InvalidReference`` for an unusable recording,
         ``InvalidRequest`` when both were sent.
         """
         voice = (ask.body.voice or "").strip()
         if ask.sound is None:
-            return self._engine.voice(self._stored_name(voice)), ""
+            name = self._stored_name(voice)
+            return self._engine.voice(name), name or self._engine.default_voice, ""
         if voice.lower() not in {"", "default", *STOCK_VOICES}:
             raise InvalidRequest(
                 f"voice and {ask.sound.field} both choose a speaker; send one of them only.",
                 field=ask.sound.field,
                 code="conflicting_fields",
             )
-        return await run_sync(self._embed, ask.sound, limiter=self._limiter)
+        embedding, warnings = await run_sync(self._embed, ask.sound, limiter=self._limiter)
+        return embedding, None, warnings
 
     def _stored_name(self, voice: str) -> str | None:
         """The stored voice that is meant; None: the default one."""

@@ -48,13 +48,16 @@ def speech_router(engine: Engine, settings: Settings) -> APIRouter:
     features = [control.name for control in engine.family.controls if control.kind == "quality"]
 
     async def speak(ask: SpeechAsk, ignored: list[str], request: Request) -> Response:
-        speaker, warnings = await speakers.resolve(ask)
+        speaker, voice_id, warnings = await speakers.resolve(ask)
         seed = ask.body.seed
         wish = SpeechRequest(
             text=ask.body.input,
             speaker=speaker,
             sampling=ask.sampling,
             delivery=ask.delivery(features),
+            voice_id=voice_id,
+            emotion=ask.emotion,
+            guidance=ask.guidance,
             seed=draw_seed() if seed is None else seed,
             max_new_frames=ask.body.max_new_tokens,
             language=ask.body.language,

@@ -180,14 +180,17 @@ class Handlers:
         stream: SpeechStream | None = None
         try:
             self._check_length(text)
-            sampling, delivery = read(self._view.settings, settings)
+            choice = read(self._view.settings, settings)
             name, speaker = await self._speaker(voice, recording, judged)
             stream = self._engine.submit(
                 SpeechRequest(
                     text=text,
                     speaker=speaker,
-                    sampling=sampling,
-                    delivery=delivery,
+                    voice_id=None if voice == RECORDING else voice,
+                    sampling=choice.sampling,
+                    delivery=choice.delivery,
+                    emotion=choice.emotion,
+                    guidance=choice.guidance,
                     seed=seed if keeps_seed and seed is not None else draw_seed(),
                     language=None if language == strings.AS_WRITTEN else language,
                     owner=f"page:{request.session_hash}",

@@ -69,6 +69,7 @@ _CONTROL_NAMES = {
     "clean_speaker_background": "The recording has a clean background",
     "accurate_mode": "Accurate rather than expressive",
 }
+_GUIDANCE_NAMES = {"cfg_scale": "Voice guidance", "emotion_cfg_scale": "Emotion guidance"}
 _DEVICES = {"cpu": "CPU", "cuda": "GPU"}
 
 
@@ -84,6 +85,8 @@ def control_name(control: Control) -> str:
 
 def plain_name(field: str) -> str:
     """A field's name as words: repetition_window becomes Repetition window."""
+    if field in _GUIDANCE_NAMES:
+        return _GUIDANCE_NAMES[field]
     return field.replace("_", " ").capitalize()
 
 

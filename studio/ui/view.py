@@ -13,7 +13,13 @@ from gradio.components import Component
 from engine import Engine
 from studio.ui import strings
 from studio.ui.markup import header_html, status_html
-from studio.ui.panel import Setting, delivery_settings, sampling_settings
+from studio.ui.panel import (
+    Setting,
+    delivery_settings,
+    emotion_settings,
+    guidance_settings,
+    sampling_settings,
+)
 from studio.ui.theme import WAVEFORM
 
 # How long the files of a session stay, and how often old ones are looked for, in seconds.
@@ -155,7 +161,7 @@ def _text_panel(engine: Engine) -> dict[str, object]:
 
 def _delivery_panel(engine: Engine) -> dict[str, object]:
     _heading(strings.DELIVERY)
-    delivery = delivery_settings(engine)
+    delivery = [*delivery_settings(engine), *emotion_settings(engine), *guidance_settings(engine)]
     with gr.Column(elem_id="seed-panel", min_width=0):
         seed = gr.Number(
             label=strings.SEED,

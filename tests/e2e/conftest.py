@@ -52,7 +52,7 @@ class Studio:
         return time.monotonic() - begin_s
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def ffmpeg(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel's ffmpeg under its usual name, alone in a folder: no ffprobe beside it."""
     program = tmp_path_factory.mktemp("bin") / "ffmpeg"
@@ -60,7 +60,7 @@ def ffmpeg(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return program
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def studio(ffmpeg: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Studio]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", str(ffmpeg.parent))
@@ -88,7 +88,7 @@ def studio(ffmpeg: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
                 thread.join(START_S)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def microphone(ffmpeg: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What the fake microphone hears, as a WAV file: a human voice."""
     shared = Path(os.environ.get("STUDIO_SHARED") or REPOSITORY.parent / "shared")
@@ -101,7 +101,7 @@ def microphone(ffmpeg: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return heard
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium(microphone: Path) -> Iterator[Browser]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(

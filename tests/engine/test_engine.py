@@ -324,6 +324,6 @@ def test_defaults_that_no_request_could_use_are_told_at_the_start(
 def test_too_little_memory_is_said_before_anything_is_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("engine.zonos2.family.available_bytes", lambda device: 5_000_000)
-    with pytest.raises(CheckpointError, match=r"need 0\.0 GB on cpu"):
+    monkeypatch.setattr("engine.memory.available_bytes", lambda device: 5_000_000)
+    with pytest.raises(CheckpointError, match="of memory are missing on cpu"):
         Engine.open(NANO, device="cpu")

@@ -225,9 +225,11 @@ def test_of_two_weight_files_one_is_fetched(hub: FakeHub, tmp_path: Path) -> Non
     (folder / "model.safetensors").write_bytes(WEIGHTS)
     for name, source in (("dac_44khz", "codec"), ("speaker_encoder", "encoder")):
         shutil.copytree(tmp_path / source, folder / name)
+        (folder / name / "modeling.py").write_text("raise SystemExit")
     files = locate(RELEASE, endpoint=hub.url)
     assert not hub.fetched("model.pth")
     assert files == CheckpointFiles(RELEASE, files.folder, files.folder, files.folder)
+    assert not hub.fetched(".py")
     assert (files.folder / "dac_44khz" / "model.safetensors").is_file()
     assert (files.folder / "speaker_encoder" / "config.json").is_file()
 

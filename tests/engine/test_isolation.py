@@ -64,7 +64,7 @@ def ask(rng: random.Random, engine: Engine, name: str) -> SpeechRequest:
         ),
         delivery=Delivery(speaking_rate_bucket=rng.choice([None, 1, 4, 6])),
         seed=rng.getrandbits(32),
-        max_new_frames=rng.randint(6, 20),
+        max_new_frames=rng.randint(10, 24),
         request_id=name,
     )
 

@@ -22,7 +22,7 @@ from tests.shadow.release import make_release
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small release: six of the layers."""
-    return make_release(tmp_path_factory.mktemp("whole"), n_layers=6)
+    return make_release(tmp_path_factory.mktemp("whole"), ends=False, n_layers=6)
 
 
 @pytest.fixture
@@ -98,6 +98,28 @@ def test_a_fault_is_told_in_one_sentence_and_nothing_is_left(folder: Path, fault
     assert set(threading.enumerate()) <= threads
 
 
+def test_a_checkpoint_in_shards_is_the_same_and_each_is_needed(folder: Path) -> None:
+    def opened() -> np.ndarray:
+        with Engine.open(folder, device="cpu", num_slots=1) as engine:
+            return engine.speak("Hi.", seed=1, max_new_frames=12).read()[0]
+
+    as_one = opened()
+    (folder / "model.pth").unlink()
+    make_release(folder, ends=False, n_layers=6, num_shards=3)
+    np.testing.assert_array_equal(opened(), as_one)
+    shard = folder / "model-00002-of-00003.safetensors"
+    cut(shard)
+    with pytest.raises(CheckpointError, match=r"model-00002-of-00003\.safetensors is damaged"):
+        opened()
+    shard.unlink()
+    with pytest.raises(CheckpointError, match=r"has no model-00002-of-00003\.safetensors"):
+        opened()
+    index = folder / "model.safetensors.index.json"
+    index.write_text('{"weight_map": {"out_norm.weight": "../secret.safetensors"}}')
+    with pytest.raises(CheckpointError, match="does not list the files beside it"):
+        opened()
+
+
 @pytest.mark.parametrize("place", ["model.pth", DESCRIPT_FILE, "speaker_encoder/model.safetensors"])
 def test_a_pickle_bomb_does_not_go_off(folder: Path, tmp_path: Path, place: str) -> None:
     canary = tmp_path / "canary"
@@ -113,7 +135,7 @@ def test_too_little_memory_is_told_before_the_weights_are_read(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "model.pth").unlink()
-    monkeypatch.setattr(engine.memory, "available_bytes", lambda device: 60_000_000)
+    monkeypatch.setattr(engine.memory, "available_bytes", lambda device: 50_000_000)
     with pytest.raises(CheckpointError, match=r"of memory are missing on cpu: .* --slots \d+ fits"):
         Engine.open(folder, device="cpu", num_slots=8)
 

@@ -120,22 +120,39 @@ def make_release(
     has_codec: bool = True,
     has_encoder: bool = True,
     ends: bool = True,
+    num_shards: int = 0,
     **sizes: int,
 ) -> Path:
     """Write a shadow release into ``folder``: params.json, model.pth and both companions.
 
     It ends its speech by chance, after half a second or so; without ``ends`` it never does.
-    ``sizes`` override keys of params.json.
+    ``num_shards`` safetensors files and their index take the place of model.pth. ``sizes`` override
+    keys of params.json.
     """
     params = RELEASE_PARAMS | SHADOW_SIZES | sizes
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "params.json").write_text(json.dumps(params))
-    torch.save({"model": random_weights(params, ends)}, folder / "model.pth")
+    weights = random_weights(params, ends)
+    if num_shards:
+        _save_shards(weights, folder, num_shards)
+    else:
+        torch.save({"model": weights}, folder / "model.pth")
     if has_codec:
         make_codec(folder / "dac_44khz")
     if has_encoder:
         make_encoder(folder / "speaker_encoder")
     return folder
+
+
+def _save_shards(weights: dict[str, Tensor], folder: Path, num_shards: int) -> None:
+    files: dict[str, str] = {}
+    for shard in range(num_shards):
+        file = f"model-{shard + 1:05}-of-{num_shards:05}.safetensors"
+        part = dict(list(weights.items())[shard::num_shards])
+        save_file(part, folder / file)
+        files |= dict.fromkeys(part, file)
+    index = {"metadata": {}, "weight_map": files}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
 
 
 def release_shapes(params: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:

@@ -5,8 +5,16 @@ from types import SimpleNamespace
 import gradio as gr
 import pytest
 
-from engine import SAMPLING_RANGES, Control, Delivery, Engine
-from studio.ui.panel import UNSET, Setting, delivery_settings, read, sampling_settings
+from engine import SAMPLING_RANGES, Control, Delivery, Emotion, Engine, Guidance
+from studio.ui.panel import (
+    UNSET,
+    Setting,
+    delivery_settings,
+    emotion_settings,
+    guidance_settings,
+    read,
+    sampling_settings,
+)
 
 CONTROLS = (
     Control("speaking_rate", "rate", "bytes/s", ("0-8", "8-11", "11+"), None),
@@ -49,14 +57,35 @@ def test_only_declared_controls_are_shown(engine):
 
 
 def test_untouched_settings_are_the_checkpoints_defaults(engine, settings):
-    sampling, delivery = read(settings, values(settings))
+    choice = read(settings, values(settings))
     for name, default in engine.family.sampling_defaults.items():
-        assert getattr(sampling, name) == default
-    assert delivery == Delivery(
+        assert getattr(choice.sampling, name) == default
+    assert choice.emotion is None and choice.guidance == Guidance()
+    assert choice.delivery == Delivery(
         quality_buckets={"lufs": None, "trailing_silence_s": 1},
         accurate_mode=True,
         clean_speaker_background=False,
     )
+
+
+def test_emotion_and_guidance_are_shown_where_they_can_act_and_arrive(engine, monkeypatch):
+    with gr.Blocks():
+        assert emotion_settings(engine) == []
+        assert [setting.name for setting in guidance_settings(engine)] == ["cfg_scale"]
+    loaded = SimpleNamespace(names=("happy", "sad"), axes=("arousal",), is_calibrated=True)
+    monkeypatch.setattr(engine.family, "emotions", loaded)
+    with gr.Blocks():
+        settings = [*emotion_settings(engine), *guidance_settings(engine)]
+    assert [setting.field.label for setting in settings] == [
+        "Happy",
+        "Sad",
+        "Arousal",
+        "Voice guidance",
+        "Emotion guidance",
+    ]
+    choice = read(settings, [0.0, 0.5, -1.0, 2.0, 1.5])
+    assert choice.emotion == Emotion(sliders={"sad": 0.5}, arousal=-1.0)
+    assert choice.guidance == Guidance(speaker=2.0, emotion=1.5)
 
 
 def test_changed_settings_arrive(settings):
@@ -68,9 +97,9 @@ def test_changed_settings_arrive(settings):
         "accurate_mode": False,
         "clean_speaker_background": True,
     }
-    sampling, delivery = read(settings, values(settings, **changed))
-    assert sampling.temperature == 0.7
-    assert delivery == Delivery(
+    choice = read(settings, values(settings, **changed))
+    assert choice.sampling.temperature == 0.7
+    assert choice.delivery == Delivery(
         speaking_rate_bucket=2,
         quality_buckets={"lufs": 0, "trailing_silence_s": None},
         accurate_mode=False,
