@@ -110,6 +110,7 @@ class Family(Protocol):
     audio_vocab: int
     eoa_id: int
     max_rows: int
+    num_numbers: int  # in all weights
     speaker_dim: int | None
     sampling_defaults: Mapping[str, float]
     controls: tuple[Control, ...]

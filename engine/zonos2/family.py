@@ -44,6 +44,7 @@ class Zonos2Family:
         self.audio_vocab = config.audio_vocab
         self.eoa_id = config.eoa_id
         self.max_rows = config.max_rows
+        self.num_numbers = sum(tensor.numel() for tensor in model.state_dict().values())
         self.speaker_dim = config.speaker_dim
         self.sampling_defaults = config.sampling_defaults
         self.controls = declared_controls(config)
