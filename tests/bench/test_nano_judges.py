@@ -26,7 +26,7 @@ def test_numbers_and_spellings_are_alike(written: str, heard: str) -> None:
 
 
 def test_edits_are_counted() -> None:
-    assert num_edits("the old house".split(), "an old mouse here".split()) == 3
+    assert num_edits(["the", "old", "house"], ["an", "old", "mouse", "here"]) == 3
     assert num_edits([], ["a"]) == 1
     assert num_edits(["a"], []) == 1
 

@@ -1,0 +1,1 @@
+"""The recipe that made ``assets/nano``, runnable again: ``python -m training <stage>``."""
