@@ -32,6 +32,7 @@ def test_every_option_has_a_flag_a_variable_and_help(tmp_path, capsys):
         "dtype": "bfloat16",
         "public": "true",
         "host": "0.0.0.0",
+        "emotion_directions": str(tmp_path),
         "media_root": str(tmp_path),
         "allow_media_host": "127.0.0.1:9000",
         "stock_voice": "alloy=heart",

@@ -33,8 +33,9 @@ def play_decoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Put other statements in the decoder's place."""
 
     def play(*statements: str) -> None:
-        program = tmp_path / "decoder"
-        lines = (f"#!{sys.executable} -IS", "import os, signal, time", *statements)
+        program, python = tmp_path / "decoder", tmp_path / "python"
+        python.symlink_to(sys.executable)  # whose own path may hold a space
+        lines = (f"#!{python} -IS", "import os, signal, time", *statements)
         program.write_text("\n".join(lines))
         program.chmod(0o700)
         monkeypatch.setattr(decode_module, "ffmpeg_path", lambda: str(program))
