@@ -34,6 +34,7 @@ ALIASES: Mapping[str, str] = {
     "format": "response_format",
 }
 FORMATS = ("wav", "pcm")
+FADE_RANGE = Range(0.0, 2000.0, False, "milliseconds; 0 fades nothing")
 # OpenAI's limits, which its clients' users know.
 SPEED_RANGE = Range(0.25, 4.0, False, "1 is the usual pace")
 
@@ -116,6 +117,11 @@ class SpeechBody(BaseModel):
     quality_values: Any = _per_feature("measured value")
     accurate_mode: bool = Field(True, description="false speaks more freely")
     clean_speaker_background: bool = Field(False, description="the reference is free of noise")
+    fade_out_ms: float = Field(
+        0.0,
+        description="length of a fade at the end",
+        json_schema_extra={"minimum": FADE_RANGE.minimum, "maximum": FADE_RANGE.maximum},
+    )
     emotion_enabled: bool | None = Field(None, description="false ignores the emotion fields")
     emotion_sliders: dict[str, Any] | None = Field(
         None, description="weight of each emotion, 0 to 2, by name"
@@ -158,6 +164,11 @@ class SpeechBody(BaseModel):
         assert info.field_name is not None
         limits = {**EMOTION_RANGES, **GUIDANCE_RANGES}[info.field_name]
         return limits.check(sent_as(info), value)
+
+    @field_validator("fade_out_ms", mode="before")
+    @classmethod
+    def _fades(cls, value: object, info: ValidationInfo) -> float:
+        return FADE_RANGE.check(sent_as(info), value)
 
     @field_validator("speed", mode="before")
     @classmethod

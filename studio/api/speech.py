@@ -34,6 +34,7 @@ from studio.api.parse import SpeechAsk, parse_speech
 from studio.api.request_ids import request_id
 from studio.api.speakers import Speakers
 from studio.api.system import model_ids
+from studio.media.fade import faded
 from studio.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -91,7 +92,7 @@ def speech_router(engine: Engine, settings: Settings) -> APIRouter:
 
 async def _answer(stream: SpeechStream, ask: SpeechAsk, extra: dict[str, str]) -> Response:
     name = ask.body.response_format
-    chunks = aiter(stream)
+    chunks = aiter(faded(aiter(stream), ask.body.fade_out_ms, stream.sample_rate_hz))
     first = await anext(chunks)  # a request that ends without sound raises its reason
     headers = sound_headers(stream) | extra
     if ask.body.stream:

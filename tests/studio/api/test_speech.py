@@ -77,6 +77,18 @@ def test_pcm_is_the_wav_without_its_header_whole_or_streamed(post):
         assert said == ["44100", "1", "16", "1"]
 
 
+def test_the_end_can_be_faded_whole_or_streamed(post, wav):
+    body = {"input": "Hello.", "seed": 3}
+    plain, rate_hz = wav(post(body).content)
+    faded, _ = wav(post(body | {"fade_out_ms": 200}).content)
+    streamed = post(body | {"fade_out_ms": 200, "stream": True, "response_format": "pcm"}).content
+    num_faded = round(0.2 * rate_hz)
+    assert len(faded) == len(plain) and faded.tobytes() == streamed
+    assert np.array_equal(faded[:-num_faded], plain[:-num_faded])
+    assert faded[-1] == 0 and not np.array_equal(faded, plain)
+    assert post(body | {"fade_out_ms": 3000}).json()["error"]["param"] == "fade_out_ms"
+
+
 def test_a_drawn_seed_is_told_and_gives_the_same_bytes_again(post):
     first = post({"input": "Hi.", "max_new_tokens": 12, "seed": None})
     assert post(SHORT | {"seed": int(first.headers["X-Seed"])}).content == first.content
