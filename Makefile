@@ -23,7 +23,7 @@ os.path.lexists(link) and os.remove(link); \
 os.symlink(os.path.relpath(program, "$(BIN)"), link)
 endef
 
-.PHONY: help run test slow load lint bench install install-dev install-training chromium constraints
+.PHONY: help run test slow load lint bench bench-full install install-dev install-training chromium constraints
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 18
@@ -47,6 +47,9 @@ lint: $(VENV)/.dev  ## ruff and mypy
 
 bench: $(VENV)/.runtime  ## the measurements of bench/ (ARGS goes to them)
 	$(RUN) bench $(ARGS)
+
+bench-full: $(VENV)/.runtime  ## the release at full size with random weights (15.3 GB in FOLDER)
+	$(RUN) bench.full --folder $(or $(FOLDER),$(HOME)/.cache/zonos2-studio/full) $(ARGS)
 
 install: $(VENV)/.runtime  ## what `make run` needs
 install-dev: $(VENV)/.dev  ## what tests and checks need
