@@ -53,6 +53,12 @@ class Studio:
 
 
 @pytest.fixture(scope="module")
+def engine() -> Engine:
+    """The embedded model; a module may put another in its place. The studio closes it."""
+    return Engine.open(REPOSITORY / "assets" / "nano", device="cpu")
+
+
+@pytest.fixture(scope="module")
 def ffmpeg(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel's ffmpeg under its usual name, alone in a folder: no ffprobe beside it."""
     program = tmp_path_factory.mktemp("bin") / "ffmpeg"
@@ -61,12 +67,14 @@ def ffmpeg(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def studio(ffmpeg: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Studio]:
+def studio(
+    engine: Engine, ffmpeg: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Studio]:
+    """The studio over the module's ``engine``."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", str(ffmpeg.parent))
         patch.setenv("GRADIO_TEMP_DIR", str(tmp_path_factory.mktemp("gradio")))
         settings = Settings()
-        engine = Engine.open(REPOSITORY / "assets" / "nano", device="cpu")
         assert engine.encoder is not None
         engine.encoder.warm()
         app = create_app(engine, settings)  # closes the engine
