@@ -26,7 +26,7 @@ from torch import Tensor
 
 from engine.codec.base import Codec, open_codec
 from engine.errors import Cancelled, CheckpointError, InvalidRequest, NotFound, Unavailable
-from engine.family import Family, PromptPlan, family_of
+from engine.family import Context, Family, PromptPlan, family_of
 from engine.hub import locate
 from engine.job import Job
 from engine.longform import plan_segments
@@ -259,7 +259,11 @@ class Engine:
         sampling = resolve(request.sampling, self.family.sampling_defaults)
         segments = plan_segments(text, self.family.segment_chars)
         # Controls, twins and room are alike for every segment: the longest shows whether they hold.
-        plan = self.family.plan(max(segments, key=len), request)
+        longest = max(segments, key=len)
+        context = None
+        if self.family.continues and len(segments) > 1:
+            context = Context(longest, torch.empty(0, self.family.num_codebooks).long(), True)
+        plan = self.family.plan(longest, request, context)
         self._check_room(plan)
         timings = Timings(submitted_s=self._clock())
         stream = SpeechStream(

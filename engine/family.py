@@ -61,6 +61,19 @@ class PromptPlan:
         return (self.main, *(twin.prompt for twin in self.twins))
 
 
+@dataclass(frozen=True, eq=False)
+class Context:
+    """What was said before a segment, for families that go on from it.
+
+    ``text`` as one string; ``frames`` [n, codebooks] are its aligned codes; ``is_last`` says that
+    no further segment follows.
+    """
+
+    text: str
+    frames: Tensor
+    is_last: bool
+
+
 class Runner(Protocol):
     """The model with its slots: sequences are prefilled into a slot and decoded frame by frame."""
 
@@ -117,6 +130,7 @@ class Family(Protocol):
     default_language: str | None
     default_voice: str | None
     segment_chars: int
+    continues: bool  # whether a segment is spoken on from the sound of those before it
 
     @property
     def emotions(self) -> Emotions | None:
@@ -127,8 +141,8 @@ class Family(Protocol):
         """Read emotion directions; raises ``CheckpointError`` when they do not fit."""
         ...
 
-    def plan(self, text: str, request: SpeechRequest) -> PromptPlan:
-        """The prompts of one stretch of the request's text.
+    def plan(self, text: str, request: SpeechRequest, context: Context | None = None) -> PromptPlan:
+        """The prompts of one stretch of the request's text; ``context`` only if it ``continues``.
 
         Raises ``InvalidRequest`` for controls the checkpoint does not declare.
         """
@@ -145,7 +159,13 @@ def _zonos2() -> type[Family]:
     return Zonos2Family
 
 
-FAMILIES: Mapping[str, Callable[[], type[Family]]] = {"zonos2": _zonos2}
+def _zonos3() -> type[Family]:
+    from engine.zonos3.family import Zonos3Family
+
+    return Zonos3Family
+
+
+FAMILIES: Mapping[str, Callable[[], type[Family]]] = {"zonos2": _zonos2, "zonos3": _zonos3}
 
 
 def family_of(folder: Path) -> type[Family]:

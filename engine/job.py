@@ -12,13 +12,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor
 
 from engine.codec.base import Codec
 from engine.codec.delay import DelayBuffer
 from engine.codec.streaming import CodecStream, Window
 from engine.errors import GenerationFailed, InvalidRequest, StudioError
-from engine.family import Family, PromptPlan
+from engine.family import Context, Family, PromptPlan
 from engine.request import FinishReason, SpeechRequest
 from engine.sampling.settings import ResolvedSampling
 from engine.stream import SpeechStream
@@ -51,6 +52,7 @@ class Job:
         self.num_slots = num_slots
         self.needs_prefill = True
         self.is_cancelled = False
+        self.twin_scales: list[float] = []
         self.num_sampled = 0  # rows drawn so far, over all segments
         self._family = family
         self._codec = codec
@@ -62,6 +64,9 @@ class Job:
         self._max_chunk_frames = max(1, round(MAX_CHUNK_S * self._frame_rate_hz))
         self._all_codes_pushed = False
         self._ran_into_limit = False
+        self._no_frames = torch.empty(0, family.num_codebooks, dtype=torch.int64)
+        self._segment_frames: list[Tensor] = []
+        self._spoken: dict[int, Tensor] = {}  # segment -> its aligned frames
 
     @property
     def owner(self) -> str:
@@ -82,6 +87,11 @@ class Job:
     def finish_reason(self) -> FinishReason:
         """Why generation ended, once ``is_done``."""
         return FinishReason.LENGTH if self._ran_into_limit else FinishReason.STOP
+
+    @property
+    def lanes(self) -> tuple[int, ...]:
+        """The slots in use: the main one and one for each twin of this segment."""
+        return self.slots[: 1 + len(self.twin_scales)]
 
     @property
     def main_slot(self) -> int:
@@ -106,7 +116,7 @@ class Job:
         """Begin the next segment and give its prompts."""
         text = self._segments[self._next_segment]
         self._next_segment += 1
-        plan = self._family.plan(text, self.request)
+        plan = self._family.plan(text, self.request, self._context())
         self.twin_scales = [twin.scale for twin in plan.twins]
         self._delay = DelayBuffer(
             self._family.num_codebooks, self._family.codebook_size, self._family.eoa_id
@@ -118,6 +128,17 @@ class Job:
         self.stream.timings.num_prompt_rows += len(plan.main.rows)
         return plan
 
+    def _context(self) -> Context | None:
+        """The first segment, which keeps the voice where it began, and the one just spoken."""
+        if not self._family.continues or len(self._segments) == 1:
+            return None
+        indices = sorted({0, self._next_segment - 2} & self._spoken.keys())
+        return Context(
+            text=" ".join(self._segments[index] for index in indices),
+            frames=torch.cat([self._no_frames, *(self._spoken[index] for index in indices)]),
+            is_last=self._next_segment == len(self._segments),
+        )
+
     def take_row(self, codes: Sequence[int]) -> None:
         """Take one drawn row: advance the segment, the end rules and the codec's frames."""
         self.num_sampled += 1
@@ -126,15 +147,24 @@ class Job:
         frames = self._delay.take_ready()
         self.stream.timings.num_frames += len(frames)
         self._codec_stream.push(frames)
+        self._segment_frames.append(frames)
         limit = self.request.max_new_frames
         is_over_limit = limit is not None and self.num_sampled >= limit
         if not self._delay.finished and not is_over_limit and self._rows_left > 0:
             return
         self._ran_into_limit |= not self._delay.finished
+        self._keep_segment()
         if self._next_segment < len(self._segments) and not is_over_limit:
             self.needs_prefill = True
         else:
             self._all_codes_pushed = True
+
+    def _keep_segment(self) -> None:
+        """Keep the frames of the segment that ended; only the first and the latest are needed."""
+        latest = self._next_segment - 1
+        self._spoken = {0: self._spoken[0]} if 0 in self._spoken else {}
+        self._spoken[latest] = torch.cat(self._segment_frames)
+        self._segment_frames = []
 
     def next_window(self) -> Window | None:
         """The next chunk's codec window, or None while too few frames are there."""

@@ -123,12 +123,12 @@ class EngineLoop(threading.Thread):
         (job,) = jobs
         plan = job.next_plan()
         self._sampler.start(job.main_slot, job.sampling, job.request.seed)
-        lanes = zip(job.slots, plan.prompts, strict=True)
+        lanes = zip(job.lanes, plan.prompts, strict=True)
         return _guided(jobs, [self._runner.prefill(slot, prompt)[0] for slot, prompt in lanes])
 
     def _decode(self, jobs: list[Job]) -> Tensor:
-        slots = [slot for job in jobs for slot in job.slots]
-        codes = torch.stack([self._last_codes[job] for job in jobs for _ in job.slots])
+        slots = [slot for job in jobs for slot in job.lanes]
+        codes = torch.stack([self._last_codes[job] for job in jobs for _ in job.lanes])
         return _guided(jobs, list(self._runner.decode(slots, codes)))
 
     def _draw(self, jobs: list[Job], logits: Tensor) -> None:

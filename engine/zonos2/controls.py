@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from engine.errors import CheckpointError, InvalidRequest
@@ -27,6 +27,7 @@ from engine.zonos2.config import Zonos2Config
 
 Background = Literal["clean", "noisy"]
 
+_END = "trailing_silence_s"
 _UNITS = {"lufs": "LUFS", "estimated_snr": "dB", "max_pause": "s"}
 _UNITS_BY_ENDING = {"_hz": "Hz", "_s": "s"}
 
@@ -99,6 +100,12 @@ def resolve_controls(
         background=background if has_speaker and config.has_background_marker else None,
         accurate=has_speaker and config.has_accurate_marker and delivery.accurate_mode,
     )
+
+
+def without_end(controls: ResolvedControls) -> ResolvedControls:
+    """The same without a silence asked for at the end: for a segment that is not the last."""
+    quality = {name: None if name == _END else bucket for name, bucket in controls.quality.items()}
+    return replace(controls, quality=quality)
 
 
 def _rate_bucket(config: Zonos2Config, delivery: Delivery) -> int | None:

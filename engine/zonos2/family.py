@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from engine.errors import CheckpointError, InvalidRequest
-from engine.family import Prompt, PromptPlan, Twin
+from engine.family import Context, Prompt, PromptPlan, Twin
 from engine.memory import check_memory
 from engine.request import Emotion, Sampling, SpeechRequest
 from engine.sampling.settings import resolve
@@ -17,7 +17,7 @@ from engine.zonos2.attention import SlotKv
 from engine.zonos2.backbone import Backbone
 from engine.zonos2.checkpoint import load_backbone
 from engine.zonos2.config import Zonos2Config
-from engine.zonos2.controls import declared_controls, resolve_controls
+from engine.zonos2.controls import declared_controls, resolve_controls, without_end
 from engine.zonos2.emotion import EmotionDirections, has_effect
 from engine.zonos2.footprint import footprint
 from engine.zonos2.prompt import TextIds, build_rows
@@ -51,6 +51,7 @@ class Zonos2Family:
         self.default_language = config.default_language
         self.default_voice = config.extra.get("default_voice")
         self.emotions: EmotionDirections | None = None
+        self.continues = bool(config.extra.get("continues_from_prefix", True))
         self.segment_chars = int(config.extra.get("long_form_chunk_chars", RELEASE_SEGMENT_CHARS))
 
     @classmethod
@@ -75,11 +76,17 @@ class Zonos2Family:
         self.emotions = EmotionDirections.open(folder, self.config, self.device)
 
     @torch.inference_mode()
-    def plan(self, text: str, request: SpeechRequest) -> PromptPlan:
+    def plan(self, text: str, request: SpeechRequest, context: Context | None = None) -> PromptPlan:
         """The prompt rows of ``text``, the hidden row that carries the voice, and the twins."""
         has_speaker = request.speaker is not None
         controls = resolve_controls(self.config, request.delivery, has_speaker)
-        rows = build_rows(self.config, text, controls, has_speaker)
+        if context is not None and not context.is_last:
+            controls = without_end(controls)  # the silence at the end belongs to the last segment
+        fresh = rows = build_rows(self.config, text, controls, has_speaker)
+        if context is not None and context.text:
+            whole = f"{context.text} {text}"
+            prefix = context.frames[-(self.config.max_rows // 2) :]
+            rows = build_rows(self.config, whole, controls, has_speaker, prefix)
         plain_row = self._speaker_row(request)
         emotion = request.emotion
         is_moved = emotion is not None and has_effect(emotion)
@@ -94,6 +101,8 @@ class Zonos2Family:
                     field="cfg_scale",
                 )
             twins.append(Twin(Prompt(rows, None), request.guidance.speaker))
+        if request.guidance.prefix != 1.0 and rows is not fresh:
+            twins.append(Twin(Prompt(fresh, speaker_row), request.guidance.prefix))
         return PromptPlan(Prompt(rows, speaker_row), tuple(twins))
 
     def _speaker_row(self, request: SpeechRequest) -> Tensor | None:

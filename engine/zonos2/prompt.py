@@ -75,11 +75,16 @@ class TextIds:
 
 
 def build_rows(
-    config: Zonos2Config, text: str, controls: ResolvedControls, has_speaker: bool
+    config: Zonos2Config,
+    text: str,
+    controls: ResolvedControls,
+    has_speaker: bool,
+    prefix: Tensor | None = None,
 ) -> Tensor:
     """Return the prompt [rows, codebooks + 1] int64; generation starts on the row after it.
 
     With ``has_speaker``, row 0 is the slot whose hidden state the speaker vector replaces.
+    ``prefix`` [n, codebooks] holds the aligned frames to go on from, in the place of silence.
     Raises ``InvalidRequest`` when the text holds half of a surrogate pair.
     """
     ids = TextIds.of(config)
@@ -97,7 +102,8 @@ def build_rows(
             markers.append(bucket_ids[bucket])
     spoken = [ids.byte_offset + byte for byte in _utf8(text)]
     head = _rows_of_text(config, [*markers, ids.bos, *spoken, ids.eos])
-    return torch.cat([head, _silence(config, ids.pad)])
+    spoken_before = _silence(config) if prefix is None else prefix
+    return torch.cat([head, _delayed(config, spoken_before, ids.pad)])
 
 
 def _rows_of_text(config: Zonos2Config, text_ids: list[int]) -> Tensor:
@@ -106,11 +112,14 @@ def _rows_of_text(config: Zonos2Config, text_ids: list[int]) -> Tensor:
     return rows
 
 
-def _silence(config: Zonos2Config, text_pad: int) -> Tensor:
+def _silence(config: Zonos2Config) -> Tensor:
     shape = (len(config.silence_frames), config.num_codebooks)
-    codes = torch.tensor(config.silence_frames, dtype=torch.int64).reshape(shape)
-    text = torch.full((shape[0], 1), text_pad)
-    return torch.cat([shear(codes, config.audio_pad_id), text], dim=1)
+    return torch.tensor(config.silence_frames, dtype=torch.int64).reshape(shape)
+
+
+def _delayed(config: Zonos2Config, frames: Tensor, text_pad: int) -> Tensor:
+    text = torch.full((len(frames), 1), text_pad)
+    return torch.cat([shear(frames, config.audio_pad_id), text], dim=1)
 
 
 def _utf8(text: str) -> bytes:

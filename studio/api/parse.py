@@ -62,11 +62,9 @@ class SpeechAsk:
     @property
     def guidance(self) -> Guidance:
         """The guidance in the engine's terms; 1 is off."""
-        speaker, emotion = self.body.cfg_scale, self.body.emotion_cfg_scale
-        return Guidance(
-            speaker=1.0 if speaker is None else speaker,
-            emotion=1.0 if emotion is None else emotion,
-        )
+        body = self.body
+        scales = (body.cfg_scale, body.emotion_cfg_scale, body.prefix_cfg_scale)
+        return Guidance(*(1.0 if scale is None else scale for scale in scales))
 
     def delivery(self, features: Sequence[str]) -> Delivery:
         """The controls in the engine's terms; ``features`` are the model's, in their order."""

@@ -131,6 +131,7 @@ class SpeechBody(BaseModel):
     emotion_strength: float | None = _limited(EMOTION_RANGES["emotion_strength"])
     cfg_scale: float | None = _limited(GUIDANCE_RANGES["cfg_scale"])
     emotion_cfg_scale: float | None = _limited(GUIDANCE_RANGES["emotion_cfg_scale"])
+    prefix_cfg_scale: float | None = _limited(GUIDANCE_RANGES["prefix_cfg_scale"])
     strict: bool = Field(False, description="refuse a field that would be ignored")
 
     @field_validator("voice", mode="before")
@@ -158,7 +159,7 @@ class SpeechBody(BaseModel):
         assert info.field_name is not None
         return SAMPLING_RANGES[info.field_name].check(sent_as(info), value)
 
-    @field_validator(*EMOTION_RANGES, "cfg_scale", "emotion_cfg_scale", mode="before")
+    @field_validator(*EMOTION_RANGES, *GUIDANCE_RANGES, mode="before")
     @classmethod
     def _steers(cls, value: object, info: ValidationInfo) -> float:
         assert info.field_name is not None
