@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from engine.codec.base import Codec
-from engine.codec.streaming import decode_windows
+from engine.codec.streaming import Window, decode_windows
 from engine.errors import Cancelled, GenerationFailed, StudioError
 from engine.family import Runner
 from engine.job import Job
@@ -68,13 +68,25 @@ class EngineLoop(threading.Thread):
         with torch.inference_mode():
             while not self._stopping:
                 self.heartbeat_s = self._clock()
-                if not self.step():
+                if not self._step_or_fail():
                     with self._changed:
                         if not self._stopping and not self._scheduler.queue:
                             is_parked = bool(self._scheduler.live)
                             self._changed.wait(PARKED_POLL_S if is_parked else 1.0)
         for job in [*self._scheduler.live, *self._scheduler.queue]:
             self._end(job, FinishReason.CANCELLED, Cancelled("request: the studio was closed."))
+
+    def _step_or_fail(self) -> bool:
+        """A step; a fault outside every request's own part ends the live ones, not the thread."""
+        try:
+            return self.step()
+        except Exception:
+            log.exception("step failed outside any request")
+            live = [*self._scheduler.live]
+            for job in live:
+                failure = GenerationFailed("request: the engine failed on it; try it again.")
+                self._end(job, FinishReason.FAILED, failure)
+            return bool(live)
 
     def step(self) -> bool:
         """One scheduler iteration -> whether anything ran."""
@@ -153,23 +165,29 @@ class EngineLoop(threading.Thread):
         """Decode the chunks that became complete, send them, and end who is done."""
         waiting = list(jobs)
         while windows := [(job, window) for job in waiting if (window := job.next_window())]:
-            try:
-                pieces = decode_windows(self._codec, [window for _, window in windows])
-            except Exception:
-                log.exception("codec failed")
-                for job, _ in windows:
-                    failure = GenerationFailed("request: decoding its sound failed; try it again.")
-                    self._end(job, FinishReason.FAILED, failure)
-                break
-            for (job, window), samples in zip(windows, pieces, strict=True):
+            for job, window, samples in self._decoded(windows):
                 if job.stream.timings.first_chunk_s is None:
                     job.stream.timings.first_chunk_s = self._clock()
                 job.take_samples(window, samples)
-            waiting = [job for job, _ in windows]
+            waiting = [job for job, _ in windows if job.slots]
         for job in jobs:
             if job.is_done and job.slots:
                 fault = job.fault
                 self._end(job, FinishReason.FAILED if fault else job.finish_reason, fault)
+
+    def _decoded(self, windows: Sequence[tuple[Job, Window]]) -> list[tuple[Job, Window, Tensor]]:
+        """The samples of each job's window; of several, one that cannot be decoded fails alone."""
+        try:
+            pieces = decode_windows(self._codec, [window for _, window in windows])
+        except Exception:
+            if len(windows) > 1:
+                return [decoded for one in windows for decoded in self._decoded([one])]
+            ((job, _),) = windows
+            log.exception("codec failed for %s", job.request.request_id)
+            failure = GenerationFailed("request: decoding its sound failed; try it again.")
+            self._end(job, FinishReason.FAILED, failure)
+            return []
+        return [(*one, samples) for one, samples in zip(windows, pieces, strict=True)]
 
     def _end(self, job: Job, reason: FinishReason, error: StudioError | None) -> None:
         if job.slots:

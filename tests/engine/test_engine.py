@@ -242,6 +242,42 @@ def test_an_exception_ends_one_request_with_a_clear_sentence(
     assert len(engine.speak("Hi.").read()[0]) > 0
 
 
+def test_a_window_that_cannot_be_decoded_fails_alone(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = engine.speak(TEXT, seed=9).read()[0]
+    decode = engine.codec.decode
+    broken: list[torch.Tensor] = []
+
+    def decode_all_but_one(codes: torch.Tensor) -> torch.Tensor:
+        broken.append(broken[0] if broken else codes.clone())
+        if codes.shape == broken[0].shape and torch.equal(codes, broken[0]):
+            raise RuntimeError("this window")
+        return decode(codes)
+
+    with engine._changed:
+        victim = engine.speak("Please close the door.", seed=1)
+        other = engine.speak(TEXT, seed=9)
+        monkeypatch.setattr(engine.codec, "decode", decode_all_but_one)
+    with pytest.raises(GenerationFailed, match="decoding its sound failed"):
+        victim.read()
+    assert np.array_equal(other.read()[0], expected)
+
+
+def test_a_fault_of_the_loop_itself_is_told_and_survived(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as broken:
+
+        def fail(jobs: object) -> None:
+            raise RuntimeError("in nobody's part")
+
+        broken.setattr(engine._loop, "_hand_out", fail)
+        with pytest.raises(GenerationFailed, match="the engine failed on it"):
+            engine.speak(TEXT).read()
+    assert len(engine.speak("Hi.").read()[0]) > 0
+
+
 def test_draining_lets_the_admitted_finish_and_refuses_the_rest(engine: Engine) -> None:
     stream = engine.speak(TEXT, seed=2)
     drained: list[bool] = []
