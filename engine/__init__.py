@@ -14,6 +14,7 @@ from engine.errors import (
     TooLarge,
     Unavailable,
 )
+from engine.family import Control
 from engine.request import (
     Delivery,
     Emotion,
@@ -32,7 +33,6 @@ from engine.validate import (
     MAX_TEXT_CHARS,
     SLIDER_RANGE,
 )
-from engine.zonos2.controls import Control
 
 __all__ = [
     "EMOTION_RANGES",

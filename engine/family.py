@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 import torch
 from torch import Tensor
@@ -18,7 +18,21 @@ from torch import Tensor
 from engine.errors import CheckpointError
 from engine.request import SpeechRequest
 from engine.weights import read_json
-from engine.zonos2.controls import Control
+
+
+@dataclass(frozen=True)
+class Control:
+    """One control of a checkpoint, to be shown and documented.
+
+    ``kind`` rate or quality: one of ``buckets`` (labels in ``unit``), ``default`` an index or None
+    for absent. ``kind`` flag: on or off, no buckets.
+    """
+
+    name: str
+    kind: Literal["rate", "quality", "flag"]
+    unit: str
+    buckets: tuple[str, ...]
+    default: int | bool | None
 
 
 @dataclass(frozen=True, eq=False)

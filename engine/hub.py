@@ -18,6 +18,7 @@ from engine.errors import CheckpointError
 from engine.speaker import ecapa, nano
 from engine.weights import read_json
 from engine.zonos2.checkpoint import WEIGHT_FILES
+from engine.zonos3.facts import missing_facts
 
 log = logging.getLogger(__name__)
 
@@ -26,6 +27,9 @@ _REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _ALIASES = {"Zyphra/zonos2": "Zyphra/ZONOS2"}
 # The commit the studio was made for. What is not listed here is taken from its branch main.
 PINNED = {"Zyphra/ZONOS2": "65f1e80f94b599d474bb6af9094a803dc52f60bd"}
+
+# Repositories that nobody can open from what is public, by lower-case name, and what is missing.
+UNREADABLE = dict.fromkeys(("zyphra/zonos3-mini", "zyphra/zonos3-mini-hf"), missing_facts())
 
 CODEC_REPOSITORY = "descript/dac_44khz"
 ENCODER_REPOSITORY = "marksverdhei/Qwen3-Voice-Embedding-12Hz-1.7B"
@@ -39,6 +43,7 @@ CHECKPOINT = Wanted(
         "codec.safetensors",
         nano.WEIGHTS_FILE,
         "voices.safetensors",
+        "voice_clips.safetensors",
         DESCRIPT_FILE,
         f"{TRANSFORMERS_FOLDER}/*.safetensors",
         f"{TRANSFORMERS_FOLDER}/{DESCRIPT_FILE}",
@@ -85,6 +90,12 @@ def locate(
         raise CheckpointError(
             f"model: there is no folder {str(model)!r}; give a checkpoint folder or a hub"
             " repository such as Zyphra/ZONOS2."
+        )
+
+    if missing := UNREADABLE.get(name.lower()):
+        raise CheckpointError(
+            f"model: {name} cannot be opened yet, because its pages leave open what reading it"
+            f" needs: {missing}; choose another model, such as Zyphra/ZONOS2."
         )
 
     def fetched(repository: str, wanted: Wanted, check: Check | None = None) -> Path:

@@ -147,13 +147,15 @@ class Job:
         frames = self._delay.take_ready()
         self.stream.timings.num_frames += len(frames)
         self._codec_stream.push(frames)
-        self._segment_frames.append(frames)
+        if self._family.continues:
+            self._segment_frames.append(frames)
         limit = self.request.max_new_frames
         is_over_limit = limit is not None and self.num_sampled >= limit
         if not self._delay.finished and not is_over_limit and self._rows_left > 0:
             return
         self._ran_into_limit |= not self._delay.finished
-        self._keep_segment()
+        if self._family.continues:
+            self._keep_segment()
         if self._next_segment < len(self._segments) and not is_over_limit:
             self.needs_prefill = True
         else:

@@ -47,6 +47,9 @@ class Delivery:
     clean_speaker_background: bool = False
 
 
+EMOTION_AXES = ("valence", "arousal")
+
+
 @dataclass(frozen=True)
 class Emotion:
     """Where the voice is moved: named directions, two axes, and one strength over all of them.
@@ -58,6 +61,20 @@ class Emotion:
     valence: float = 0.0
     arousal: float = 0.0
     strength: float = 1.0
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """Weights by direction; an axis may come as a slider, too, and then both add up."""
+        weights = dict(self.sliders)
+        for axis in EMOTION_AXES:
+            if value := getattr(self, axis):
+                weights[axis] = weights.get(axis, 0.0) + value
+        return weights
+
+    @property
+    def has_effect(self) -> bool:
+        """Whether it moves a voice at all, so that speech without it would differ."""
+        return self.strength != 0 and any(self.weights.values())
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from engine.codec.dac import DESCRIPT_FILE, TRANSFORMERS_FOLDER, DacCodec
+from engine.codec.istft import IstftCodec
 from engine.codec.nano import NanoCodec
 from engine.errors import CheckpointError
 from engine.weights import read_json
@@ -47,7 +48,11 @@ class Codec(Protocol):
         ...
 
 
-CODECS: dict[str, type[NanoCodec] | type[DacCodec]] = {"nano": NanoCodec, "dac": DacCodec}
+CODECS: dict[str, type[NanoCodec] | type[DacCodec] | type[IstftCodec]] = {
+    "nano": NanoCodec,
+    "dac": DacCodec,
+    "istft": IstftCodec,
+}
 
 
 def open_codec(folder: Path, device: torch.device | str) -> Codec:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from engine.errors import CheckpointError, InvalidRequest
+from engine.family import Control
 from engine.request import Delivery
 from engine.sampling.settings import Range, as_real, shown
 from engine.zonos2.buckets import (
@@ -30,21 +31,6 @@ Background = Literal["clean", "noisy"]
 _END = "trailing_silence_s"
 _UNITS = {"lufs": "LUFS", "estimated_snr": "dB", "max_pause": "s"}
 _UNITS_BY_ENDING = {"_hz": "Hz", "_s": "s"}
-
-
-@dataclass(frozen=True)
-class Control:
-    """One control of a checkpoint, to be shown and documented.
-
-    ``kind`` rate or quality: one of ``buckets`` (labels in ``unit``), ``default`` an index or None
-    for absent. ``kind`` flag: on or off, no buckets.
-    """
-
-    name: str
-    kind: Literal["rate", "quality", "flag"]
-    unit: str
-    buckets: tuple[str, ...]
-    default: int | bool | None
 
 
 @dataclass(frozen=True)

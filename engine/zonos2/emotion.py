@@ -21,14 +21,13 @@ import torch
 from torch import Tensor
 
 from engine.errors import CheckpointError, InvalidRequest
-from engine.request import Emotion
+from engine.request import EMOTION_AXES, Emotion
 from engine.weights import read_json
 from engine.zonos2.backbone import Backbone
 from engine.zonos2.config import Zonos2Config
 
 MANIFEST_FILE = "manifest.json"
 CALIBRATION_FILE = "calibration.json"
-AXES = ("valence", "arousal")
 LDA_FILES = ("weight", "bias", "pinv")
 # A shorter vector has no length to be brought back to; the reference leaves it as it is, too.
 MIN_LENGTH = 1e-8
@@ -100,7 +99,7 @@ class EmotionDirections:
         try:
             space, dim = str(manifest.get("space", "raw")), int(manifest["dim"])
             entries = {
-                str(name): (str(entry["file"]), name in AXES or entry.get("kind") == "axis")
+                str(name): (str(entry["file"]), name in EMOTION_AXES or entry.get("kind") == "axis")
                 for name, entry in manifest["directions"].items()
             }
             lda_files = (
@@ -160,12 +159,12 @@ class EmotionDirections:
         Raises ``InvalidRequest``; see ``steer``.
         """
         self._check(emotion)
-        if not has_effect(emotion):
+        if not emotion.has_effect:
             return None
         return emotion.strength * sum(
             (
                 weight * self._calibration.strength(voice_id, name) * self._vectors[name]
-                for name, weight in _weights(emotion).items()
+                for name, weight in emotion.weights.items()
             ),
             start=torch.zeros_like(next(iter(self._vectors.values()))),
         )
@@ -180,7 +179,7 @@ class EmotionDirections:
                 )
             _check_finite("emotion_sliders", weight)
         _check_finite("emotion_strength", emotion.strength)
-        for axis in AXES:
+        for axis in EMOTION_AXES:
             _check_finite(f"emotion_{axis}", weight := getattr(emotion, axis))
             if weight != 0 and axis not in self.axes:
                 raise InvalidRequest(
@@ -188,20 +187,6 @@ class EmotionDirections:
                     f" at 0 and choose from {known}.",
                     field=f"emotion_{axis}",
                 )
-
-
-def has_effect(emotion: Emotion) -> bool:
-    """Whether ``emotion`` moves a voice at all, so that a twin without it would differ."""
-    return emotion.strength != 0 and any(weight != 0 for weight in _weights(emotion).values())
-
-
-def _weights(emotion: Emotion) -> dict[str, float]:
-    """Weights by direction; an axis may come as a slider, too, and then both add up."""
-    weights = dict(emotion.sliders)
-    for axis in AXES:
-        if value := getattr(emotion, axis):
-            weights[axis] = weights.get(axis, 0.0) + value
-    return weights
 
 
 def _at_length_of(base: Tensor, moved: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ from engine.zonos2.backbone import Backbone
 from engine.zonos2.checkpoint import load_backbone
 from engine.zonos2.config import Zonos2Config
 from engine.zonos2.controls import declared_controls, resolve_controls, without_end
-from engine.zonos2.emotion import EmotionDirections, has_effect
+from engine.zonos2.emotion import EmotionDirections
 from engine.zonos2.footprint import footprint
 from engine.zonos2.prompt import TextIds, build_rows
 
@@ -89,7 +89,7 @@ class Zonos2Family:
             rows = build_rows(self.config, whole, controls, has_speaker, prefix)
         plain_row = self._speaker_row(request)
         emotion = request.emotion
-        is_moved = emotion is not None and has_effect(emotion)
+        is_moved = emotion is not None and emotion.has_effect
         speaker_row = plain_row if emotion is None else self._moved_row(request, emotion, is_moved)
         twins: list[Twin] = []
         if request.guidance.emotion != 1.0 and is_moved:

@@ -64,6 +64,7 @@ _CONTROL_NAMES = {
     "estimated_snr": "Clean of noise",
     "max_pause": "Longest pause",
     "estimated_bandlimit_hz": "Brightness",
+    "bandwidth_hz": "Bandwidth",
     "leading_silence_s": "Silence at the start",
     "trailing_silence_s": "Silence at the end",
     "clean_speaker_background": "The recording has a clean background",

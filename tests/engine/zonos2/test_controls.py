@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from engine.errors import CheckpointError, InvalidRequest
+from engine.family import Control
 from engine.request import Delivery
 from engine.zonos2.buckets import bucket_of_rate, bucket_of_value, neutral_rate, parse_buckets
 from engine.zonos2.buckets import rate_buckets as parse_rate_buckets
 from engine.zonos2.config import Zonos2Config
-from engine.zonos2.controls import Control, declared_controls, resolve_controls
+from engine.zonos2.controls import declared_controls, resolve_controls
 
 _GOLDEN = json.loads(
     (Path(__file__).parents[2] / "golden" / "conditioning.json").read_text(encoding="utf-8")

@@ -19,7 +19,7 @@ from engine.family import Prompt
 from engine.request import Emotion
 from engine.zonos2.backbone import Backbone
 from engine.zonos2.config import Zonos2Config
-from engine.zonos2.emotion import Calibration, EmotionDirections, has_effect
+from engine.zonos2.emotion import Calibration, EmotionDirections
 from engine.zonos2.family import Zonos2Runner
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -104,7 +104,7 @@ def test_the_projected_row_is_moved_as_golden(
 ) -> None:
     directions, emotion = EmotionDirections.open(write("proj"), tiny_config), asked(CASES[case])
     delta = golden.get(f"proj_{case}")
-    assert (delta is not None) == has_effect(emotion)
+    assert (delta is not None) == emotion.has_effect
     for base in golden["base_embeddings"]:
         expected = tiny.project_speaker(base) + (0 if delta is None else delta)
         row = directions.steer(tiny, base, emotion, None)
@@ -225,7 +225,7 @@ def test_a_steered_row_gives_the_golden_logits(
     ],
 )
 def test_an_emotion_that_moves_nothing_has_no_effect(emotion: Emotion, expected: bool) -> None:
-    assert has_effect(emotion) is expected
+    assert emotion.has_effect is expected
 
 
 def edit(folder: Path, change: dict[str, Any]) -> None:

@@ -1,0 +1,1 @@
+"""ZONOS3-shaped models: delta-rule and attention layers, latent experts, frames of ten codes."""
