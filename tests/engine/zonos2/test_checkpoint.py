@@ -20,35 +20,7 @@ from engine.zonos2.checkpoint import (
     load_backbone,
 )
 from engine.zonos2.config import Zonos2Config
-
-RELEASE = {
-    "model_type": "zonos2",
-    "n_layers": 28,
-    "dim": 2048,
-    "head_dim": 128,
-    "n_heads": None,
-    "n_kv_heads": 4,
-    "ffn_dim_multiplier": 1.5,
-    "multiple_of": 256,
-    "norm_eps": 1e-5,
-    "rope_theta": 10000,
-    "max_seqlen": 6144,
-    "n_codebooks": 9,
-    "codebook_size": 1024,
-    "eoa_id": 1024,
-    "audio_pad_id": 1025,
-    "text_vocab": 519,
-    "loss_softcap": 15.0,
-    "speaker_enabled": True,
-    "speaker_embedding_dim": 2048,
-    "speaker_lda_dim": 1024,
-    "moe_n_experts": 16,
-    "moe_router_topk": 1,
-    "moe_start_from_layer": 3,
-    "moe_end_from_layer": 1,
-    "moe_router_dim": 128,
-    "special_topk_layers": {"26": 2},
-}
+from tests.shadow.release import RELEASE_PARAMS
 
 
 def open_(folder: Path) -> object:
@@ -67,7 +39,7 @@ def tensors(tiny_folder: Path) -> dict[str, torch.Tensor]:
 
 
 def test_the_release_has_its_507_names_and_shapes() -> None:
-    shapes = shapes_of(empty_backbone(Zonos2Config.from_dict(RELEASE)))
+    shapes = shapes_of(empty_backbone(Zonos2Config.from_dict(RELEASE_PARAMS)))
     assert len(shapes) == 507
     assert sum(torch.Size(shape).numel() for shape in shapes.values()) == 7_668_118_208
     moe, last = "layers.3.feed_forward.", "layers.26.feed_forward."
