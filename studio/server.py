@@ -24,6 +24,7 @@ from studio.api.errors import add_error_handlers
 from studio.api.request_ids import RequestIds
 from studio.api.speech import speech_router
 from studio.api.system import system_router
+from studio.media.uploads import UnfinishedUploads
 from studio.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -37,6 +38,7 @@ def create_app(engine: Engine, settings: Settings) -> FastAPI:
     from studio.ui.page import mount_page  # gradio takes seconds to import
 
     app = create_api(engine, settings)
+    app.add_middleware(UnfinishedUploads)
     mount_page(app, engine, settings)  # last: it answers every path that is left
     return app
 

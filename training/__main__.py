@@ -47,6 +47,7 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--shards", type=Path, help="folder of shards (default: WORK/shards)")
     parser.add_argument("--shard-names", default="*", help="which shards to learn, as a glob")
     parser.add_argument("--batch-rows", type=int, help="rows per step (3,400 on a CPU)")
+    parser.add_argument("--learning-rate", type=float, help="peak of the language model's")
     parser.add_argument("--corpus", type=Path, help="folder of an earlier corpus to import")
     parser.add_argument("--max-mib", type=float, default=24.0, help="size of packed shards")
     parser.add_argument("--to", type=Path, help="where export puts the checkpoint")

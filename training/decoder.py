@@ -15,7 +15,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
@@ -24,7 +23,7 @@ from engine.speaker.features import LogMel
 from engine.weights import read_json
 from training.encode import at_codec_rate, frame_features
 from training.quantizer import Quantizer, codec_features
-from training.speech import SPEECH_RMS, read_takes
+from training.speech import read_takes
 from training.voices import FIRST_FOLDED, voice_of
 from training.work import Work, replacing
 
@@ -222,19 +221,3 @@ def train_decoder(
                     temporary,
                 )
     return path
-
-
-def reconstruct(codec: NanoCodec, quantizer: Quantizer, features: Tensor) -> Tensor:
-    """Log-mel frames [T, F] -> codes -> samples [T * hop]: what the codec alone does to a clip."""
-    with torch.inference_mode():
-        return codec.decode(quantizer.encode(features)[None])[0]
-
-
-def level_of(samples: Tensor) -> Tensor:
-    """Scale to the level that the codec was trained at."""
-    return samples * (SPEECH_RMS / samples.square().mean().sqrt().clamp(min=1e-5))
-
-
-def pad_to_frames(samples: Tensor, hop: int) -> Tensor:
-    """Zero pad to whole frames."""
-    return F.pad(samples, (0, -len(samples) % hop))

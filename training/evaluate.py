@@ -13,7 +13,7 @@ from engine.zonos2.checkpoint import load_backbone
 from engine.zonos2.config import Zonos2Config
 from training.batches import NO_DROPOUT, BatchMaker
 from training.losses import Teacher, book_losses
-from training.shards import Utterance, split
+from training.shards import HELD_OUT, Utterance, read_shard, split
 from training.work import Work
 
 MAX_UTTERANCES = 300
@@ -58,10 +58,14 @@ def measure(teacher: Teacher, utterances: list[Utterance], seed: int = 1) -> dic
 
 
 def evaluate(work: Work, base: Path, state: Path | None, shards: list[Path]) -> dict[str, Any]:
-    """Journal the gate's numbers: held-out and learnt cross entropy of book 0, and their gap."""
+    """Journal the gate: every held-out shard, learnt utterances, and the gap of book 0."""
     teacher, step = load_teacher(base, state)
-    learnt, held = split(shards)
-    told = {"held_out": measure(teacher, held), "learnt": measure(teacher, learnt)}
-    gap = told["held_out"]["books"][0] - told["learnt"]["books"][0]
-    work.journal("evaluate").add(state=str(state), step=step, gap=round(gap, 4), **told)
+    learnt, _ = split(shards)
+    told = {"learnt": measure(teacher, learnt)}
+    for path in shards:
+        if path.name.startswith(HELD_OUT):
+            told[path.stem] = measure(teacher, read_shard(path))
+            gap = told[path.stem]["books"][0] - told["learnt"]["books"][0]
+            told[path.stem]["gap"] = round(gap, 4)
+    work.journal("evaluate").add(state=str(state), step=step, **told)
     return told

@@ -87,7 +87,9 @@ def run_lm(options: Namespace, work: Work) -> None:
     """Train the language model."""
     from training.lm import FROM_SCRATCH, FROM_WEIGHTS, Recipe, train
 
-    settings = FROM_SCRATCH if options.from_scratch else FROM_WEIGHTS
+    settings = dict(FROM_SCRATCH if options.from_scratch else FROM_WEIGHTS)
+    if options.learning_rate is not None:
+        settings["learning_rate"] = options.learning_rate
     rows = options.batch_rows or (3400 if options.device == "cpu" else 65_536)
     recipe = Recipe(minutes=options.minutes, batch_rows=rows, **settings)
     train(

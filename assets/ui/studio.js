@@ -40,6 +40,32 @@
     audio.currentTime = (audio.duration * (event.clientX - left)) / width;
   };
 
+  // Gradio's audio field takes only files that the browser calls audio. Films, WebM and names without an ending are
+  // called something else or nothing; the server asks the sound itself, so whatever is chosen or dropped may come.
+  const isOther = (files) => [...files].some((file) => !file.type.startsWith("audio/"));
+  const asAudio = (files) => {
+    const transfer = new DataTransfer();
+    for (const file of files) transfer.items.add(new File([file], file.name, { type: "audio/unknown" }));
+    return transfer;
+  };
+  const recordingField = (event) => event.target.matches?.("#recording input[type=file]") ? event.target : null;
+  document.addEventListener("click", (event) => {
+    const field = recordingField(event);
+    if (field !== null) field.accept = "";  // the dialog would grey them out
+  }, true);
+  document.addEventListener("change", (event) => {
+    const field = recordingField(event);
+    if (field !== null && isOther(field.files)) field.files = asAudio(field.files).files;
+  }, true);
+  document.addEventListener("drop", (event) => {
+    const { files } = event.dataTransfer;
+    if (!event.target.closest?.("#recording") || !isOther(files)) return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+    const drop = { bubbles: true, cancelable: true, dataTransfer: asAudio(files) };
+    event.target.dispatchEvent(new DragEvent("drop", drop));
+  }, true);
+
   // Speak and Stop change places: whoever pressed one by keyboard keeps the focus there.
   let hadFocus = false;
   document.addEventListener("click", (event) => {

@@ -6,7 +6,7 @@ from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
 from torch import Tensor
 
-from engine import Engine, InvalidRequest, NotFound
+from engine import Engine, InvalidReference, InvalidRequest, NotFound
 from studio.api.parse import Sound, SpeechAsk
 from studio.media.fetch import FetchPolicy
 from studio.media.sources import Sources, read_text
@@ -73,5 +73,9 @@ class Speakers:
                 code="encoder_missing",
             )
         reference = read_text(sound.text, self._sources, field=sound.field)
-        embedding = self._engine.embed(reference.samples, reference.sample_rate_hz)
+        try:
+            embedding = self._engine.embed(reference.samples, reference.sample_rate_hz)
+        except InvalidReference as error:  # the engine does not know what the field was called
+            sentence = error.message.removeprefix("reference")
+            raise InvalidReference(sound.field + sentence, field=sound.field) from error
         return embedding, reference.report.warnings()

@@ -36,7 +36,7 @@ except ImportError:  # Windows
 
 _CODECS = (
     "aac,ac3,adpcm_ima_qt,adpcm_ima_wav,adpcm_ms,alac,amrnb,amrwb,eac3,flac,gsm_ms,"
-    "mp2float,mp3float,mp3,opus,vorbis,pcm_alaw,pcm_mulaw,pcm_s8,pcm_u8,"
+    "mp2,mp2float,mp3,mp3float,opus,vorbis,pcm_alaw,pcm_mulaw,pcm_s8,pcm_u8,"
     "pcm_s16be,pcm_s16le,pcm_s24be,pcm_s24le,pcm_s32be,pcm_s32le,"
     "pcm_f32be,pcm_f32le,pcm_f64be,pcm_f64le"
 )

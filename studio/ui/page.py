@@ -7,6 +7,7 @@ from typing import Any
 
 import gradio as gr
 from fastapi import FastAPI
+from gradio import processing_utils
 
 from engine import Engine
 from studio.media.limits import Limits
@@ -35,9 +36,13 @@ def build_page(engine: Engine, settings: Settings) -> gr.Blocks:
 
 def mount_page(app: FastAPI, engine: Engine, settings: Settings) -> FastAPI:
     """Mount the page at "/" of ``app``; routes registered before keep their paths."""
+    page = build_page(engine, settings)
+    # Only launch() sets it, and without it every file of this machine passes for an upload.
+    page.has_launched = True
+    processing_utils.async_ssrf_protected_download = _refuse_address
     return gr.mount_gradio_app(
         app,
-        build_page(engine, settings),
+        page,
         path="/",
         theme=studio_theme(),
         css=token_css(),
@@ -50,6 +55,11 @@ def mount_page(app: FastAPI, engine: Engine, settings: Settings) -> FastAPI:
         show_error=False,
         ssr_mode=False,
     )
+
+
+async def _refuse_address(url: str, cache_dir: str) -> str:
+    """Gradio would fetch an address that stands for an upload: unlimited, whatever the settings."""
+    raise gr.Error("Upload the recording itself.", print_exception=False)
 
 
 def _wire(view: View, handlers: Handlers) -> None:

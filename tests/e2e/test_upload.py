@@ -29,7 +29,7 @@ DROP = """([data, name, type]) => {
 def judged(page: Page) -> str:
     """Wait for what the page says about a recording -> its words."""
     page.wait_for_function(
-        "/This is the voice now|cannot be used/.test(document.querySelector('#voice-note').innerText)"
+        "/voice now|cannot be used/.test(document.querySelector('#voice-note').innerText)"
     )
     return page.inner_text("#voice-note").strip()
 

@@ -1,121 +1,100 @@
 """Damaged headers, thousands of them, end in a reference or in a refusal, and in nothing else."""
 
+import json
 import random
-import struct
-import subprocess
+import resource
+import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from engine import InvalidReference, TooLarge
-from studio.media.decode import ffmpeg_path
-from studio.media.intake import read_bytes
+from tests.security.mutants import CONTAINERS, mutant, outcome, recordings_in
 
-RATE_HZ = 24000
-HEADER_BYTES = 600
-EXTREMES = (0, 1, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF)
+RESULTS = Path(__file__).resolve().parents[1] / "load" / "results" / "media_mutations.json"
+NUM_WORKERS = 2
 
-CONTAINERS = {
-    "wav": "-c:a pcm_s16le -f wav",
-    "wav adpcm": "-c:a adpcm_ima_wav -f wav",
-    "rf64": "-c:a pcm_f32le -rf64 always -f wav",
-    "aiff": "-f aiff",
-    "flac": "-f flac",
-    "ogg opus": "-c:a libopus -f ogg",
-    "ogg vorbis": "-c:a libvorbis -f ogg",
-    "mp3": "-c:a libmp3lame -f mp3",
-    "aac": "-c:a aac -f adts",
-    "m4a": "-c:a aac -movflags faststart -f ipod",
-    "fragmented mp4": "-c:a aac -movflags frag_keyframe+empty_moov -f mp4",
-    "mov": "-c:a pcm_mulaw -ar 8000 -movflags faststart -f mov",
-    "webm": "-c:a libopus -f webm",
-}
+
+@pytest.fixture(scope="module", params=CONTAINERS)
+def container(request: pytest.FixtureRequest) -> str:
+    return request.param
 
 
 @pytest.fixture(scope="module")
-def recordings(audio: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """A sound recording of 1.2 s in every container."""
-    made = {}
-    for name, options in CONTAINERS.items():
-        path = tmp_path_factory.mktemp("containers") / "recording"
-        source = ["-i", str(audio / "ref_control_16k_mono.wav"), "-t", "1.2"]
-        command = [ffmpeg_path(), "-v", "error", *source, *options.split(), str(path)]
-        subprocess.run(command, check=True)
-        made[name] = path.read_bytes()
-    return made
+def recordings(
+    container: str, audio: Path, tmp_path_factory: pytest.TempPathFactory
+) -> list[bytes]:
+    folder = tmp_path_factory.mktemp("containers")
+    return recordings_in(container, audio / "ref_control_16k_mono.wav", folder)
 
 
-def mutated(data: bytes, random_source: random.Random) -> bytes:
-    """Change a few places of the header: bytes, whole fields, or the length of the file."""
-    changed = bytearray(data)
-    end = min(HEADER_BYTES, len(changed) - 8)
-    for _ in range(random_source.choice((1, 1, 2, 4, 8))):
-        at = random_source.randrange(end)
-        match random_source.randrange(6):
-            case 0:
-                changed[at] = random_source.randrange(256)
-            case 1:
-                changed[at] ^= 1 << random_source.randrange(8)
-            case 2:
-                order = random_source.choice("<>")
-                struct.pack_into(f"{order}I", changed, at, random_source.choice(EXTREMES))
-            case 3:
-                piece = changed[at : at + random_source.randrange(1, 64)]
-                changed[at:at] = piece
-            case 4:
-                del changed[at : at + random_source.randrange(1, 64)]
-            case 5 if random_source.random() < 0.2:
-                del changed[random_source.randrange(12, len(changed)) :]
-            case _:
-                changed[at] = 255
-        end = min(HEADER_BYTES, len(changed) - 8)
-        if end < 1:
-            break
-    return bytes(changed)
+def outcomes(container: str, recordings: list[bytes], numbers: range) -> Counter[int]:
+    with ThreadPoolExecutor(NUM_WORKERS) as workers:
+        return Counter(
+            workers.map(lambda number: outcome(mutant(container, recordings, number)), numbers)
+        )
 
 
-def outcome(data: bytes) -> int:
-    try:
-        reference = read_bytes(data, sample_rate_hz=RATE_HZ)
-    except TooLarge as error:
-        assert error.message
-        return 413
-    except InvalidReference as error:
-        assert error.message
-        return 400
-    assert np.isfinite(reference.samples).all()
-    assert 1.0 <= round(reference.report.seconds_used, 2) <= 30.0
-    return 200
-
-
-def outcomes(data: bytes, name: str, count: int) -> list[int]:
-    variants = (mutated(data, random.Random(f"{name} {seed}")) for seed in range(count))
-    with ThreadPoolExecutor(max_workers=2) as workers:
-        return list(workers.map(outcome, variants))
-
-
-@pytest.mark.parametrize("name", CONTAINERS)
 def test_damaged_headers_are_used_or_refused(
-    name: str, recordings: dict[str, bytes], temporary: Path
+    container: str, recordings: list[bytes], temporary: Path
 ) -> None:
-    assert outcome(recordings[name]) == 200
-    found = outcomes(recordings[name], name, 24)
+    assert [outcome(data) for data in recordings] == [200] * len(recordings)
+    found = outcomes(container, recordings, range(36))
     assert set(found) <= {200, 400, 413}
-    assert 400 in found  # the damage is real
+    assert found[200] and found[400]  # the damage is real, and not all of it is fatal
     assert list(temporary.iterdir()) == []
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize("name", CONTAINERS)
 def test_many_more_damaged_headers_are_used_or_refused(
-    name: str, recordings: dict[str, bytes], temporary: Path
+    container: str, recordings: list[bytes], temporary: Path
 ) -> None:
-    found = outcomes(recordings[name], f"slow {name}", 1000)
+    found = outcomes(container, recordings, range(36, 636))
     assert set(found) <= {200, 400, 413}
     assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.load
+@pytest.mark.timeout(3600)
+def test_five_thousand_damaged_headers_per_container(
+    container: str, recordings: list[bytes], temporary: Path
+) -> None:
+    peak_before = peak_memory_bytes()
+    begin_s, used_s = time.monotonic(), processor_time_s()
+    found = outcomes(container, recordings, range(5000))
+    rise_bytes = peak_memory_bytes() - peak_before
+    record(
+        container,
+        {
+            "mutants": found.total(),
+            "variants": len(recordings),
+            "answers": {str(status): count for status, count in sorted(found.items())},
+            "peak_memory_rise_mb": round(rise_bytes / 1e6, 1),
+            "processor_s": round(processor_time_s() - used_s, 1),
+            "wall_s": round(time.monotonic() - begin_s, 1),
+        },
+    )
+    assert set(found) <= {200, 400, 413}
+    assert rise_bytes < 100e6
+    assert list(temporary.iterdir()) == []
+
+
+def peak_memory_bytes() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def processor_time_s() -> float:
+    """Of this process and of its children that have ended."""
+    usages = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+def record(container: str, figures: dict[str, object]) -> None:
+    """Keep the figures of a container beside those of the others."""
+    known = json.loads(RESULTS.read_text()) if RESULTS.is_file() else {}
+    RESULTS.parent.mkdir(parents=True, exist_ok=True)
+    RESULTS.write_text(json.dumps(known | {container: figures}, indent=1) + "\n")
 
 
 @pytest.mark.parametrize("seed", range(80))

@@ -100,6 +100,16 @@ def test_what_a_tag_says_about_the_duration_is_not_believed(
     assert decode_file(tagged, demuxer="mov").duration_s == pytest.approx(4.59, abs=0.02)
 
 
+@pytest.mark.parametrize(("codec", "muxer"), [("mp2", "mp2"), ("libmp3lame", "mp3")])
+def test_both_layers_of_mpeg_audio_are_decoded(
+    codec: str, muxer: str, audio: Path, tmp_path: Path
+) -> None:
+    made = tmp_path / "made"
+    source = ["-i", str(audio / "ref_control_16k_mono.wav"), "-c:a", codec, "-ar", "24000"]
+    subprocess.run([ffmpeg_path(), "-v", "error", *source, "-f", muxer, str(made)], check=True)
+    assert decode_file(made, demuxer="mp3").duration_s == pytest.approx(4.59, abs=0.1)
+
+
 @only_posix
 def test_the_child_has_no_environment_no_files_and_little_of_everything() -> None:
     assert limited("/usr/bin/env") == "MALLOC_ARENA_MAX=1\n"

@@ -4,10 +4,8 @@ import base64
 import hashlib
 import json
 import os
-import re
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +21,7 @@ from studio.media.intake import (
     read_stream,
 )
 from studio.media.limits import Limits
+from tests.studio.media.memory import can_measure_growth, memory_growth
 
 RATE_HZ = 24000
 MANIFEST = json.loads(
@@ -35,30 +34,6 @@ def outcome(path: Path) -> Reference | InvalidRequest:
         return read_file(path, sample_rate_hz=RATE_HZ, field="voice_sample")
     except InvalidRequest as error:
         return error
-
-
-class Growth:
-    peak_bytes = 0
-
-
-can_measure_growth = os.access("/proc/self/clear_refs", os.W_OK)
-
-
-@contextmanager
-def memory_growth() -> Iterator[Growth]:
-    """Tell how far the memory of this process rose above where it began; 0 where unknown."""
-
-    def bytes_of(name: str) -> int:
-        line = re.search(rf"{name}:\s+(\d+) kB", Path("/proc/self/status").read_text())
-        return int(line[1]) * 1024 if line else 0
-
-    growth = Growth()
-    if can_measure_growth:
-        Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
-        before = bytes_of("VmRSS")
-    yield growth
-    if can_measure_growth:
-        growth.peak_bytes = bytes_of("VmHWM") - before
 
 
 def status_of(result: Reference | InvalidRequest) -> int:
