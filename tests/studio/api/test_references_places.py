@@ -252,8 +252,9 @@ def until(condition: Callable[[], object]) -> None:
 @pytest.fixture
 def sleeping_decoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Put a program that only sleeps in the place of FFmpeg."""
-    program = tmp_path / "sleeping-decoder"
-    program.write_text(f"#!{sys.executable} -IS\nimport time\ntime.sleep(60)")
+    program, python = tmp_path / "sleeping-decoder", tmp_path / "python"
+    python.symlink_to(sys.executable)  # whose own path may hold a space
+    program.write_text(f"#!{python} -IS\nimport time\ntime.sleep(60)")
     program.chmod(0o700)
     monkeypatch.setattr(decode_module, "ffmpeg_path", lambda: str(program))
 
