@@ -31,6 +31,7 @@ def test_edits_are_counted() -> None:
     assert num_edits(["a"], []) == 1
 
 
+@pytest.mark.slow
 def test_pitch_is_heard() -> None:
     time_s = np.arange(44_100) / 44_100
     for hertz in (90.0, 180.0, 260.0):

@@ -152,6 +152,7 @@ def test_escape_stops_speech_and_sound_and_the_focus_stays(page: Page, studio: S
     assert not page.is_visible("#stop")
 
 
+@pytest.mark.slow
 def test_a_closed_tab_takes_its_request_along(page: Page, studio: Studio):
     page.fill("#text textarea", LONG)
     page.click("#speak")
@@ -161,6 +162,7 @@ def test_a_closed_tab_takes_its_request_along(page: Page, studio: Studio):
     studio.wait_idle(within_s=4)
 
 
+@pytest.mark.slow
 def test_two_tabs_do_not_mix(context: BrowserContext, page: Page, studio: Studio):
     other = context.new_page()
     other.goto(studio.address)
@@ -174,6 +176,7 @@ def test_two_tabs_do_not_mix(context: BrowserContext, page: Page, studio: Studio
     assert "seed 22." in wait_status(other, "done")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_width_fits_and_the_theme_can_be_switched(context: BrowserContext, page, scheme):
     page.emulate_media(color_scheme=scheme)
@@ -191,6 +194,7 @@ def test_every_width_fits_and_the_theme_can_be_switched(context: BrowserContext,
     assert page.evaluate("document.body.classList.contains('dark')") == (scheme == "light")
 
 
+@pytest.mark.slow
 def test_the_microphone_is_asked_for_at_the_first_press_only(context: BrowserContext, studio):
     page = context.new_page()
     page.add_init_script(

@@ -144,7 +144,7 @@ def test_every_declared_control_is_heard_here_and_a_400_where_it_is_not_declared
     "steering",
     [
         {"emotion_sliders": {"happy": 1.0}},
-        {"emotion_valence": -1.0, "emotion_arousal": 0.5},
+        pytest.param({"emotion_valence": -1.0, "emotion_arousal": 0.5}, marks=pytest.mark.slow),
         {"cfg_scale": 2.0},
     ],
     ids=str,

@@ -11,7 +11,7 @@ from playwright.sync_api import Page
 from studio.ui import strings
 from tests.e2e.conftest import REPOSITORY
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 AUDIO = REPOSITORY / "tests" / "fixtures" / "audio"
 FIELD = "#recording input[type=file]"
