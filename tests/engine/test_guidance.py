@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,11 +12,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine import Engine, InvalidRequest, SpeechRequest
+from engine import Engine, InvalidRequest, Sampling, SpeechRequest
 from engine.loop import _guided
 from engine.request import Guidance
+from engine.sampling import History, SamplingRows, probabilities, resolve
 from engine.zonos2.attention import causal_attend
 from engine.zonos2.backbone import Backbone
+from engine.zonos2.config import RELEASE_SAMPLING
 
 REPOSITORY = Path(__file__).parents[2]
 TEXT = "Turn left at the corner and then go straight ahead."
@@ -45,6 +48,28 @@ def test_one_twin_is_the_references_formula() -> None:
     for scale, row in zip(scales, expected, strict=True):
         torch.testing.assert_close(guided([scale], logits[0], logits[1]), row, atol=ATOL, rtol=0)
     assert 1.0 in scales and torch.equal(guided([1.0], logits[0], logits[1]), logits[0])
+
+
+def test_guided_logits_go_through_the_default_chain() -> None:
+    golden = REPOSITORY / "tests" / "golden"
+    cases = json.loads((golden / "sampler.json").read_text(encoding="utf-8"))["cases"]
+    (case,) = (case for case in cases if case["name"] == "default_hist80")
+    rows, history = SamplingRows(1, 1026), History(1, 9, 1024)
+    rows.set(0, resolve(Sampling(), RELEASE_SAMPLING), seed=0)
+    with np.load(golden / "sampler.npz") as arrays:
+        logits = torch.from_numpy(arrays["logits"])
+        for frame in torch.from_numpy(arrays["histories"])[case["logit_rows"][0]].long():
+            history.append(frame[None])
+        found = probabilities(guided([2.0], logits[0], logits[1])[None], rows, history)[0]
+        expected = torch.zeros_like(found)
+        at = arrays["cfg2_default_chain__idx"].astype(np.int64).T[-2:]
+        expected[tuple(at)] = torch.from_numpy(arrays["cfg2_default_chain__p"])
+        torch.testing.assert_close(found, expected, atol=ATOL, rtol=0)
+        low = [torch.from_numpy(arrays[f"cfg_bf16_{name}"]).float() for name in ("cond", "uncond")]
+        # The reference rounds the guided logits back to bfloat16; ours stay float32.
+        rounded = guided([2.0], *low).bfloat16().float()
+        wanted = torch.from_numpy(arrays["cfg_bf16_in_scale2_out_f32"])
+        torch.testing.assert_close(rounded.reshape(wanted.shape), wanted, atol=ATOL, rtol=0)
 
 
 def test_speaker_guidance_of_the_golden_prompt(
