@@ -3,8 +3,11 @@
     StudioError
     ├── InvalidRequest        a field is wrong: value, limit and remedy are in the sentence
     │   ├── TooLarge          a body, file or text is over its size limit
+    │   ├── Conflict          a name is taken
     │   └── InvalidReference  a reference recording cannot be used
-    ├── NotFound              a voice, model or request id that does not exist
+    ├── NotFound              a voice, model, take or request id that does not exist
+    ├── Forbidden             it may not be done like this: without consent, outside a folder
+    ├── StorageFailed         the disk is full, or what is stored cannot be read or written
     ├── CheckpointError       a checkpoint cannot be opened
     ├── QueueFull             admission refused; try again later
     │   ├── OwnerShareUsed    the caller's own share is used up
@@ -44,6 +47,12 @@ class TooLarge(InvalidRequest):
     code = "too_large"
 
 
+class Conflict(InvalidRequest):
+    """A name that somebody wants to use stands for something else already."""
+
+    code = "conflict"
+
+
 class InvalidReference(InvalidRequest):
     """A reference recording cannot be read or used."""
 
@@ -54,6 +63,18 @@ class NotFound(StudioError):
     """Something named by the caller does not exist."""
 
     code = "not_found"
+
+
+class Forbidden(StudioError):
+    """The request is understood and may not be done like this."""
+
+    code = "forbidden"
+
+
+class StorageFailed(StudioError):
+    """The studio's own storage failed; nothing half-written is left."""
+
+    code = "storage_failed"
 
 
 class CheckpointError(StudioError):

@@ -14,6 +14,7 @@ from typing import Any
 import uvicorn
 from anyio.to_thread import run_sync
 from fastapi import FastAPI
+from fastapi.middleware.cors import CORSMiddleware
 from starlette.exceptions import HTTPException
 from starlette.routing import Match, Route
 from starlette.types import Receive, Scope, Send
@@ -21,11 +22,14 @@ from starlette.types import Receive, Scope, Send
 from engine import Engine, InvalidRequest
 from studio.api.docs import component_schemas
 from studio.api.errors import add_error_handlers
+from studio.api.headers import EXPOSED_HEADERS
+from studio.api.owners import API_PREFIXES, Owners
 from studio.api.request_ids import RequestIds
 from studio.api.speech import speech_router
 from studio.api.system import system_router
 from studio.media.uploads import UnfinishedUploads
 from studio.settings import Settings
+from studio.stores import open_stores
 
 log = logging.getLogger(__name__)
 
@@ -46,10 +50,13 @@ def create_app(engine: Engine, settings: Settings) -> FastAPI:
 def create_api(engine: Engine, settings: Settings) -> FastAPI:
     """The routes alone."""
 
+    stores = open_stores(settings)
+
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
         await run_sync(engine.close)
+        await run_sync(stores.close)
 
     app = _DocumentedApi(
         title="ZONOS2 Studio",
@@ -57,12 +64,25 @@ def create_api(engine: Engine, settings: Settings) -> FastAPI:
         lifespan=lifespan,
         redoc_url=None,
     )
+    app.add_middleware(Owners, identity=stores.identity)
     app.add_middleware(RequestIds)
+    if settings.cors_origin:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=settings.cors_origin,
+            allow_methods=["GET", "POST", "PATCH", "DELETE"],
+            allow_headers=["*"],
+            expose_headers=EXPOSED_HEADERS,
+        )
     add_error_handlers(app)
+    app.state.stores = stores
     app.include_router(speech_router(engine, settings))
     app.include_router(system_router(engine))
-    # The page would answer what is left below /v1 with a page.
-    app.router.routes.append(Route("/v1/{rest:path}", _EndOfApi(), include_in_schema=False))
+    # The page would answer what is left below them with a page.
+    app.router.routes.extend(
+        Route(f"{prefix}{{rest:path}}", _EndOfApi(), include_in_schema=False)
+        for prefix in API_PREFIXES
+    )
     return app
 
 

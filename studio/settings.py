@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import ipaddress
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import Field, dataclass, field, fields
@@ -61,6 +62,32 @@ def _folder(text: str) -> Path:
     if not Path(text).is_dir():
         raise ValueError("give a folder that exists")
     return Path(text).resolve()
+
+
+def _new_folder(text: str) -> Path:
+    path = Path(text).expanduser().absolute()
+    if path.exists() and not path.is_dir():
+        raise ValueError("give a folder, or a name for a new one")
+    return path
+
+
+def _file(text: str) -> Path:
+    if not Path(text).is_file():
+        raise ValueError("give a file that exists")
+    return Path(text).resolve()
+
+
+def _api_key(text: str) -> str:
+    # A short key can be guessed, a blank cannot be sent in a header.
+    if not re.fullmatch(r"[\x21-\x7e]{16,256}", text):
+        raise ValueError("give 16 to 256 visible ASCII characters")
+    return text
+
+
+def _origin(text: str) -> str:
+    if text != "*" and not re.fullmatch(r"https?://[A-Za-z0-9.-]+(:\d{1,5})?", text):
+        raise ValueError("give an origin such as https://app.example, or *")
+    return text.lower()
 
 
 def _media_host(text: str) -> str:
@@ -147,6 +174,52 @@ class Settings:
     max_input_chars: int = _option(
         MAX_TEXT_CHARS, _whole(1, MAX_TEXT_CHARS), "longest text of a request, in characters"
     )
+    strict_model: bool = _option(
+        False, _switch, "an unknown model in a request is refused; else it is noted and ignored"
+    )
+    data: Path | None = _option(  # noqa: RUF009 -- it is a field
+        None,
+        _new_folder,
+        "folder of voices and takes; your own data folder if left out",
+        metavar="FOLDER",
+        is_masked=True,
+    )
+    max_voices: int = _option(200, _whole(0, 10_000), "voices that one owner may store")
+    max_takes: int = _option(
+        200, _whole(0, 10_000), "takes kept per owner, the oldest go first; 0 keeps none"
+    )
+    takes_days: int = _option(30, _whole(1, 3650), "days that a take is kept")
+    takes_mb: int = _option(1000, _whole(1, 1_000_000), "megabytes of takes kept per owner")
+    require_consent: bool = _option(
+        False, _switch, "every recording, also one for a single request, needs a statement of right"
+    )
+    no_watermark: bool = _option(False, _switch, "leave the inaudible watermark out of the sound")
+    no_metadata: bool = _option(False, _switch, "leave the words that say how a file was made out")
+    c2pa_certificate: Path | None = _option(  # noqa: RUF009 -- it is a field
+        None,
+        _file,
+        "certificate chain (PEM) that signs finished files; needs --c2pa-key",
+        metavar="FILE",
+        is_masked=True,
+    )
+    c2pa_key: Path | None = _option(  # noqa: RUF009 -- it is a field
+        None, _file, "private key (PEM) of that certificate", metavar="FILE", is_masked=True
+    )
+    api_key: tuple[str, ...] = _option(
+        (),
+        _api_key,
+        "a key that callers of the routes must show; open to all if left out",
+        metavar="KEY",
+        repeats=True,
+        is_masked=True,
+    )
+    cors_origin: tuple[str, ...] = _option(
+        (),
+        _origin,
+        "origin whose pages may call the routes from a browser, or *",
+        metavar="ORIGIN",
+        repeats=True,
+    )
     drain_s: int = _option(25, _whole(0, 3600), "seconds that a stop waits for running requests")
     log_level: str = _option(
         "info", _one_of("debug", "info", "warning", "error"), "debug, info, warning or error"
@@ -156,6 +229,19 @@ class Settings:
     def allows_urls(self) -> bool:
         """Whether references may be fetched from public addresses: only while nobody else calls."""
         return not self.public and _is_loopback(self.host)
+
+    @property
+    def is_personal(self) -> bool:
+        """Whether whoever reaches the studio is its one user: no strangers, no keys."""
+        return not self.public and not self.api_key
+
+    @property
+    def data_folder(self) -> Path:
+        """Where voices and takes are kept."""
+        if self.data is not None:
+            return self.data
+        home = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+        return Path(home) / "zonos2-studio"
 
     def __str__(self) -> str:
         """The options that differ from their defaults, masked, for the log."""

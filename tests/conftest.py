@@ -1,16 +1,22 @@
 """What every test shares: a quiet environment, the human recordings, a browser or a skip."""
 
+import atexit
 import os
 import shutil
+import tempfile
 from pathlib import Path
 
 # Set before anything imports gradio or huggingface_hub: no test may reach for the network.
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+# What a studio keeps: never in the home folder of whoever runs the tests, gone when they end.
+os.environ["XDG_DATA_HOME"] = tempfile.mkdtemp(prefix="zonos2-studio-tests-")
 
 import pytest
 import torch
+
+atexit.register(shutil.rmtree, os.environ["XDG_DATA_HOME"], ignore_errors=True)
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 

@@ -19,10 +19,13 @@ from starlette.responses import Response
 
 from engine import (
     Cancelled,
+    Conflict,
+    Forbidden,
     InvalidRequest,
     NotFound,
     OwnerShareUsed,
     QueueFull,
+    StorageFailed,
     StudioError,
     TooLarge,
 )
@@ -36,7 +39,10 @@ _ANSWERS: Mapping[type[StudioError], tuple[int, str]] = {
     StudioError: (500, "server_error"),
     InvalidRequest: (400, "invalid_request_error"),
     TooLarge: (413, "request_too_large"),
+    Forbidden: (403, "permission_error"),
     NotFound: (404, "not_found_error"),
+    Conflict: (409, "conflict_error"),
+    StorageFailed: (507, "server_error"),
     QueueFull: (503, "service_unavailable"),
     OwnerShareUsed: (429, "rate_limit_error"),
     Cancelled: (CLIENT_LEFT, "cancelled"),

@@ -8,6 +8,15 @@ from urllib.parse import quote
 from engine import SpeechStream
 from studio.api.encoding import BIT_DEPTH, NUM_CHANNELS
 
+# What a page of another origin may read; the families of SGLang-Omni and of Zyphra.
+EXPOSED_HEADERS = (
+    *("X-Sample-Rate", "X-Channels", "X-Bit-Depth"),
+    *("X-Audio-Sample-Rate", "X-Audio-Channels", "X-Audio-Format"),
+    *("X-Audio-Duration", "X-Seed", "X-Request-ID", "X-Model", "X-Voice", "X-Queue-Ms", "X-RTF"),
+    *("X-Finish-Reason", "X-Prompt-Tokens", "X-Completion-Tokens", "X-Engine-Time"),
+    *("X-Speed", "X-Speaking-Rate-Bucket", "X-Ignored-Fields", "X-Warnings", "X-Marked"),
+    *("X-Studio-Owner", "Content-Disposition", "Retry-After"),
+)
 MAX_NAMES = 20
 MAX_NAME_CHARS = 60
 

@@ -30,22 +30,27 @@ def test_every_option_has_a_flag_a_variable_and_help(tmp_path, capsys):
         "model": "Zyphra/ZONOS2",
         "device": "cuda:1",
         "dtype": "bfloat16",
-        "public": "true",
         "host": "0.0.0.0",
         "emotion_directions": str(tmp_path),
         "media_root": str(tmp_path),
         "allow_media_host": "127.0.0.1:9000",
         "stock_voice": "alloy=heart",
         "log_level": "debug",
+        "data": str(tmp_path),
+        "c2pa_certificate": __file__,
+        "c2pa_key": __file__,
+        "api_key": "a-key-of-16-chars",
+        "cors_origin": "https://app.example",
     }
     with pytest.raises(SystemExit):
         read("--help")
     shown = capsys.readouterr().out
     for spec in fields(Settings):
-        text = texts.get(spec.name, "5")
+        is_switch = spec.default is False
+        text = "true" if is_switch else texts.get(spec.name, "5")
         flag = "--" + spec.name.replace("_", "-")
         variable = "STUDIO_" + spec.name.upper()
-        by_flag = read(flag) if spec.name == "public" else read(flag, text)
+        by_flag = read(flag) if is_switch else read(flag, text)
         assert by_flag == read(**{variable: text}) != Settings()
         assert flag in shown and variable in shown
 
@@ -75,6 +80,11 @@ def test_lists_repeat_as_flags_and_go_by_commas_in_the_environment():
         ("--max-input-chars", str(MAX_TEXT_CHARS + 1), str(MAX_TEXT_CHARS)),
         ("--log-level", "loud", "warning"),
         ("--model", " ", "not empty"),
+        ("--data", __file__, "a folder"),
+        ("--api-key", "short", "16 to 256"),
+        ("--api-key", "sixteen letters é", "ASCII"),
+        ("--cors-origin", "app.example", "https://"),
+        ("--c2pa-key", "/no/such/file", "exists"),
     ],
 )
 def test_a_wrong_value_is_one_sentence_with_option_value_and_remedy(flag, value, remedy):
