@@ -12,7 +12,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 from engine import StorageFailed
@@ -25,13 +25,13 @@ VERSION = 1
 
 
 class Catalogue:
-    """Connections to the database in ``folder``, which is made if it is missing."""
+    """The database in ``folder``, which is made if it is missing."""
 
     def __init__(self, folder: Path, *schemas: str) -> None:
         self.folder = folder
         self._path = folder / FILE
-        self._local = threading.local()
-        self._connections: list[sqlite3.Connection] = []
+        # A connection serves one transaction at a time, of whatever thread.
+        self._idle: list[sqlite3.Connection] = []
         self._lock = threading.Lock()
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -69,50 +69,50 @@ class Catalogue:
 
     def erase_traces(self) -> None:
         """Take what was deleted out of the journal too, as soon as no reader needs it."""
-        with _told():
-            self._connection().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        with self._connection() as db:
+            db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
 
     def close(self) -> None:
-        """Close every connection; the journal is folded into the file."""
+        """Close what is open; the journal is folded into the file."""
         with self._lock:
-            for connection in self._connections:
-                connection.close()
-            self._connections.clear()
-            self._local = threading.local()
+            while self._idle:
+                self._idle.pop().close()
 
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
-        with _told():
-            db = self._connection()
+        with self._connection() as db:
             db.execute(begin)
             try:
                 yield db
                 db.execute("COMMIT")
-            except BaseException:
+            finally:
                 if db.in_transaction:
                     db.execute("ROLLBACK")
-                raise
 
-    def _connection(self) -> sqlite3.Connection:
-        """This thread's connection."""
-        connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
-        if connection is None:
-            connection = sqlite3.connect(
-                self._path, timeout=BUSY_S, isolation_level=None, check_same_thread=False
-            )
-            connection.row_factory = sqlite3.Row
-            for pragma in (
-                "journal_mode = WAL",
-                "synchronous = FULL",  # a finished write survives a power cut
-                "secure_delete = ON",
-                "foreign_keys = ON",
-            ):
-                with closing(connection.execute(f"PRAGMA {pragma}")):
-                    pass
-            self._local.connection = connection
+    @contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        with _told():
             with self._lock:
-                self._connections.append(connection)
-        return connection
+                db = self._idle.pop() if self._idle else None
+            db = db or _connect(self._path)
+            try:
+                yield db
+            finally:
+                with self._lock:
+                    self._idle.append(db)
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    db = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+    db.row_factory = sqlite3.Row
+    for pragma in (
+        "journal_mode = WAL",
+        "synchronous = FULL",  # a finished write survives a power cut
+        "secure_delete = ON",
+        "foreign_keys = ON",
+    ):
+        db.execute(f"PRAGMA {pragma}").fetchall()
+    return db
 
 
 @contextmanager
