@@ -32,7 +32,7 @@ run: $(VENV)/.runtime  ## open the studio (ARGS goes to app.py)
 	$(BIN)/python app.py $(ARGS)
 
 test: $(VENV)/.dev  ## the quick tests
-	$(RUN) pytest -m "not slow and not load" $(ARGS)
+	$(RUN) pytest -m "not slow and not load" -n auto --maxprocesses 4 --dist loadfile $(ARGS)
 
 slow: $(VENV)/.dev  ## the tests that take minutes
 	$(RUN) pytest -m slow $(ARGS)
