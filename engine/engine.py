@@ -212,6 +212,10 @@ class Engine:
         key = content_key(samples, sample_rate_hz)
         return self._embeddings.get(key, lambda: encoder.encode(samples, sample_rate_hz))
 
+    def forget(self, content_hash: str) -> None:
+        """Drop the cached embedding of the recording whose samples have this SHA-256 (hex)."""
+        self._embeddings.forget(content_hash)
+
     # Speaking --------------------------------------------------------------------------------
 
     def speak(

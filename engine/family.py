@@ -25,7 +25,8 @@ class Control:
     """One control of a checkpoint, to be shown and documented.
 
     ``kind`` rate or quality: one of ``buckets`` (labels in ``unit``), ``default`` an index or None
-    for absent. ``kind`` flag: on or off, no buckets.
+    for absent. ``kind`` flag: on or off, no buckets. ``paces`` says how fast a rate bucket really
+    speaks, as a multiple of the usual pace, None where it has no effect; empty: as its label says.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Control:
     unit: str
     buckets: tuple[str, ...]
     default: int | bool | None
+    paces: tuple[float | None, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

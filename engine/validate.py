@@ -13,7 +13,9 @@ from engine.request import SpeechRequest
 from engine.sampling.settings import Range
 
 MAX_TEXT_CHARS = 50_000
-SLIDER_RANGE = Range(0.0, 2.0, False, "weight of this emotion; 0 is none")
+SLIDER_RANGE = Range(
+    -1.0, 2.0, False, "weight of this emotion; 0 is none, below 0 leads away from it"
+)
 EMOTION_RANGES: Mapping[str, Range] = {
     "emotion_valence": Range(-1.0, 1.0, False, "from unpleasant to pleasant"),
     "emotion_arousal": Range(-1.0, 1.0, False, "from calm to excited"),

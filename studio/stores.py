@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from studio import consent, history, voices
 from studio.catalogue import Catalogue
 from studio.owner import Identity, signing_key
+from studio.session_voices import SessionVoices
 from studio.settings import Settings
+from studio.visits import open_history
+from studio.voices import VoiceLibrary
 
 
 @dataclass(frozen=True, eq=False)
@@ -15,16 +19,30 @@ class Stores:
 
     catalogue: Catalogue
     identity: Identity
+    voices: VoiceLibrary
+    sessions: SessionVoices
+    history: history.History
 
     def close(self) -> None:
         """Close the database."""
+        self.history.close()
         self.catalogue.close()
 
 
 def open_stores(settings: Settings) -> Stores:
     """Open the data folder of ``settings``; raises ``StorageFailed`` when it cannot be used."""
     folder = settings.data_folder
+    catalogue = Catalogue(folder, consent.SCHEMA, history.SCHEMA, voices.SCHEMA)
+    takes = open_history(settings, catalogue)
     return Stores(
-        Catalogue(folder),
+        catalogue,
         Identity(signing_key(folder), settings.api_key, is_personal=settings.is_personal),
+        VoiceLibrary(
+            catalogue,
+            settings.max_voices,
+            keeps_sound=not settings.public,
+            forget=takes.forget_voice,
+        ),
+        SessionVoices(),
+        takes,
     )

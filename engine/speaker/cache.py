@@ -23,10 +23,9 @@ MAX_WAIT_S = 60.0  # for a computation of another thread; 30 s of speech take we
 
 
 def content_key(samples: np.ndarray, sample_rate_hz: int) -> str:
-    """A key that equal samples at an equal rate share."""
-    digest = hashlib.sha256(f"{sample_rate_hz} {samples.dtype} {samples.shape} ".encode())
-    digest.update(np.ascontiguousarray(samples).data)
-    return digest.hexdigest()
+    """A key that equal samples at an equal rate share: their SHA-256, and how to read them."""
+    digest = hashlib.sha256(np.ascontiguousarray(samples).data).hexdigest()
+    return f"{digest} {sample_rate_hz} {samples.dtype} {samples.shape}"
 
 
 class EmbeddingCache:
@@ -39,6 +38,12 @@ class EmbeddingCache:
 
     def __len__(self) -> int:
         return len(self._entries)
+
+    def forget(self, content_hash: str) -> None:
+        """Drop what was computed from the samples with this SHA-256 (hex), at whatever rate."""
+        with self._lock:
+            for key in [key for key in self._entries if key.startswith(content_hash)]:
+                del self._entries[key]
 
     def get(self, key: str, compute: Callable[[], Tensor]) -> Tensor:
         """The embedding of ``key``, from ``compute()`` if it is new; raises what that raised."""

@@ -65,6 +65,7 @@ class Zonos2Config:
     has_background_marker: bool
     has_accurate_marker: bool
     rate_buckets: tuple[str, ...]
+    rate_paces: tuple[float | None, ...]
     num_rate_buckets: int
     quality_buckets: Mapping[str, tuple[str, ...]]
     default_quality: Mapping[str, int]
@@ -126,6 +127,11 @@ class Zonos2Config:
         num_rates = int(raw.get("speaking_rate_num_buckets") or 0)
         if rates and len(rates) != num_rates:
             raise ValueError("speaking_rate_num_buckets is not the length of speaking_rate_buckets")
+        paces = tuple(raw.get("speaking_rate_paces") or ())
+        if paces and not (
+            len(paces) == num_rates and all(p is None or 0.1 < float(p) < 10 for p in paces)
+        ):
+            raise ValueError("speaking_rate_paces are no multiples of the usual pace, one a bucket")
         default_quality = raw.get("default_quality_buckets", RELEASE_QUALITY_DEFAULT)
         silence = tuple(
             tuple(int(code) for code in frame)
@@ -164,6 +170,7 @@ class Zonos2Config:
             has_background_marker=bool(raw.get("speaker_background_token_enabled")),
             has_accurate_marker=bool(raw.get("accurate_mode_token_enabled")),
             rate_buckets=rates,
+            rate_paces=paces,
             num_rate_buckets=num_rates,
             quality_buckets=quality,
             default_quality={k: int(v) for k, v in default_quality.items() if k in quality},

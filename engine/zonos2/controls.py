@@ -50,7 +50,9 @@ def declared_controls(config: Zonos2Config) -> tuple[Control, ...]:
         if config.rate_buckets:
             rate_buckets(config.rate_buckets)
         labels = config.rate_buckets or tuple(map(str, range(config.num_rate_buckets)))
-        controls.append(Control("speaking_rate", "rate", "bytes/s", labels, None))
+        controls.append(
+            Control("speaking_rate", "rate", "bytes/s", labels, None, config.rate_paces)
+        )
     for name, labels in config.quality_buckets.items():
         parse_buckets(labels)
         default = config.default_quality.get(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -44,6 +45,22 @@ def test_a_key_is_computed_once_and_its_entry_cannot_be_changed_from_outside() -
     first += 100
     assert cache.get("a", lambda: counter.compute("a")).tolist() == [1.0, 1.0]
     assert counter.calls == ["a"]
+
+
+def test_a_recording_can_be_forgotten_at_every_rate_and_others_stay() -> None:
+    cache, counter = EmbeddingCache(), Counter()
+    samples = np.arange(6, dtype=np.float32)
+    keys = [
+        content_key(samples, 16_000),
+        content_key(samples, 24_000),
+        content_key(-samples, 16_000),
+    ]
+    for key in keys:
+        cache.get(key, partial(counter.compute, key))
+    cache.forget(hashlib.sha256(samples.tobytes()).hexdigest())
+    for key in keys:
+        cache.get(key, partial(counter.compute, key))
+    assert counter.calls == [*keys, *keys[:2]]
 
 
 def test_the_least_recently_used_entry_goes_first() -> None:
