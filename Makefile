@@ -23,7 +23,7 @@ os.path.lexists(link) and os.remove(link); \
 os.symlink(os.path.relpath(program, "$(BIN)"), link)
 endef
 
-.PHONY: help run test slow load lint bench bench-full install install-dev install-training chromium constraints
+.PHONY: help run test slow load fuzz lint bench bench-full install install-dev install-training chromium constraints
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 18
@@ -39,6 +39,9 @@ slow: $(VENV)/.dev  ## the tests that take minutes
 
 load: $(VENV)/.dev  ## the tests under load
 	$(RUN) pytest -m load $(ARGS)
+
+fuzz: $(VENV)/.dev  ## three minutes of wrong requests to every route
+	$(RUN) pytest -m load tests/security/test_fuzz_api.py $(ARGS)
 
 lint: $(VENV)/.dev  ## ruff and mypy
 	$(RUN) ruff check .

@@ -3,6 +3,9 @@
     python app.py                                   the studio at http://127.0.0.1:7860
     python app.py say "Hello there." --out hello.wav
     python app.py check                             one line of JSON about model and speed
+    python app.py voices list                       the voice library: add, rename, delete, ...
+    python app.py takes list                        what was kept: list, export, delete
+    python app.py verify hello.wav                  what a file says about how it was made
 
 Here, and only here, engine and studio are joined. A user's mistake ends with one sentence on
 stderr and exit code 2.
@@ -28,20 +31,20 @@ os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
-import numpy as np
-import soundfile
 import torch
 
-from engine import MAX_SEED, Engine, InvalidReference, InvalidRequest, SpeechStream, StudioError
-from studio.api.encoding import to_int16
+from engine import Engine, InvalidRequest, SpeechStream, StudioError
 from studio.api.headers import rtf
-from studio.api.languages import language_code
-from studio.media.intake import read_file
-from studio.settings import MODEL_OPTIONS, Settings, add_options, read_settings
+from studio.cli import settings_of
+from studio.cli.say import add_say_command
+from studio.cli.takes import add_takes_command
+from studio.cli.verify import add_verify_command
+from studio.cli.voices import add_voices_command
+from studio.settings import MODEL_OPTIONS, Settings, add_options
 
 EMBEDDED_MODEL = Path(__file__).parent / "assets" / "nano"
 CHECK_SENTENCE = "The quick brown fox jumps over the lazy dog while the river runs on."
-COMMANDS = ("serve", "say", "check")
+COMMANDS = ("serve", "say", "check", "voices", "takes", "verify")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -61,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def serve(options: argparse.Namespace) -> int:
     """Page and routes, until SIGTERM or Ctrl-C."""
-    settings = _settings(options)
+    settings = settings_of(options)
     from studio import server  # FastAPI and Gradio take seconds that say need not wait
 
     # A taken port is told before the model loads.
@@ -78,31 +81,9 @@ def serve(options: argparse.Namespace) -> int:
     return 0
 
 
-def say(options: argparse.Namespace) -> int:
-    """Speak one text into a WAV file."""
-    settings = _settings(options)
-    seed, out = _seed(options.seed), _writable(options.out)
-    language = language_code(options.language, "--language")
-    with open_engine(settings) as engine:
-        stream = engine.speak(
-            options.text,
-            voice=options.voice,
-            reference=_reference(engine, options.reference),
-            seed=seed,
-            language=language,
-        )
-        samples, sample_rate_hz = stream.read()
-    try:
-        soundfile.write(out, to_int16(samples), sample_rate_hz, subtype="PCM_16", format="WAV")
-    except (OSError, soundfile.SoundFileError) as error:
-        raise _unwritable(out, str(error)) from None
-    print(f"seed {stream.seed}, {stream.spoken_s:.2f} s, rtf {rtf(stream):.2f}: {out}")
-    return 0
-
-
 def check(options: argparse.Namespace) -> int:
     """One line of JSON: what is open and how fast it speaks one sentence."""
-    with open_engine(_settings(options)) as engine:
+    with open_engine(settings_of(options)) as engine:
         _spoken(engine, "Hello.")  # the first request also pays for memory and kernels
         stream = _spoken(engine, CHECK_SENTENCE)
         facts = {
@@ -168,73 +149,17 @@ def _parser() -> argparse.ArgumentParser:
         prog="app.py",
         description="Speech from text and a voice. The command may be left out: serve.",
     )
-    commands = parser.add_subparsers(required=True, metavar="{serve,say,check}")
+    commands = parser.add_subparsers(required=True, metavar=f"{{{','.join(COMMANDS)}}}")
     serving = commands.add_parser("serve", help="open the page and the HTTP routes")
-    saying = commands.add_parser("say", help="speak a text into a WAV file")
     checking = commands.add_parser("check", help="print one line of JSON about model and speed")
-    saying.add_argument("text", metavar="TEXT", help="what to say")
-    saying.add_argument("--out", required=True, metavar="FILE", help="the WAV file to write")
-    speaker = saying.add_mutually_exclusive_group()
-    speaker.add_argument("--reference", metavar="FILE", help="a recording to speak like")
-    speaker.add_argument("--voice", metavar="NAME", help="a stored voice")
-    saying.add_argument("--language", metavar="L", help="name or code, such as English or pt-BR")
-    saying.add_argument("--seed", metavar="N", help="the same seed gives the same samples")
-    for command, run in ((serving, serve), (saying, say), (checking, check)):
+    for command, run in ((serving, serve), (checking, check)):
         command.set_defaults(run=run)
         add_options(command, None if command is serving else MODEL_OPTIONS)
+    add_say_command(commands, open_engine)
+    add_voices_command(commands, open_engine)
+    add_takes_command(commands)
+    add_verify_command(commands)
     return parser
-
-
-def _settings(options: argparse.Namespace) -> Settings:
-    settings = read_settings(options, os.environ)
-    level = settings.log_level.upper()
-    logging.basicConfig(level=level, format="%(levelname)s %(name)s: %(message)s")
-    return settings
-
-
-def _seed(text: str | None) -> int | None:
-    if text in (None, "-1"):
-        return None
-    if not text.isdecimal() or len(text) > 10 or int(text) > MAX_SEED:
-        raise InvalidRequest(
-            f"--seed: {text[:40]!r} is not allowed; give a whole number from 0 to {MAX_SEED}."
-        )
-    return int(text)
-
-
-def _writable(path: str) -> Path:
-    """``path`` as a file that can be written, checked before the work is done."""
-    out = Path(path)
-    if out.suffix.lower() != ".wav":
-        raise _unwritable(out, "its name must end in .wav")
-    if out.is_dir():
-        raise _unwritable(out, "it is a folder")
-    if not out.parent.is_dir():
-        raise _unwritable(out, "its folder does not exist")
-    if not os.access(out if out.exists() else out.parent, os.W_OK):
-        raise _unwritable(out, "permission denied")
-    return out
-
-
-def _unwritable(out: Path, reason: str) -> Exception:
-    return InvalidRequest(f"--out: {str(out)!r} cannot be written ({reason}); choose another file.")
-
-
-def _reference(engine: Engine, path: str | None) -> tuple[np.ndarray, int] | None:
-    """The recording in ``path``: samples and rate. Without an encoder, ``speak`` says so."""
-    if path is None:
-        return None
-    rate_hz = (
-        engine.codec.sample_rate_hz if engine.encoder is None else engine.encoder.sample_rate_hz
-    )
-    try:
-        reference = read_file(Path(path), sample_rate_hz=rate_hz, field="--reference")
-    except OSError as error:
-        raise InvalidReference(
-            f"--reference: {path!r} cannot be read ({error.strerror}); choose another file.",
-            field="--reference",
-        ) from None
-    return reference.samples, reference.sample_rate_hz
 
 
 if __name__ == "__main__":

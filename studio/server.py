@@ -20,14 +20,27 @@ from starlette.routing import Match, Route
 from starlette.types import Receive, Scope, Send
 
 from engine import Engine, InvalidRequest
-from studio.api.docs import component_schemas
+from studio.api.batch import batch_router
+from studio.api.docs import completed
+from studio.api.docs_page import docs_router
 from studio.api.errors import add_error_handlers
 from studio.api.headers import EXPOSED_HEADERS
 from studio.api.owners import API_PREFIXES, Owners
 from studio.api.request_ids import RequestIds
+from studio.api.speakers import Speakers
+from studio.api.speaking import Speaking
 from studio.api.speech import speech_router
-from studio.api.system import system_router
+from studio.api.speech_socket import speech_socket_router
+from studio.api.system import SYSTEM_PATHS, system_router
+from studio.api.takes import takes_router
+from studio.api.tracking import tracking_router
+from studio.api.tts import tts_router
+from studio.api.tts_speakers import tts_speakers_router
+from studio.api.verify import verify_router
+from studio.api.voice_maker import VoiceMaker
+from studio.api.voices import voices_router
 from studio.media.uploads import UnfinishedUploads
+from studio.provenance import Marker
 from studio.settings import Settings
 from studio.stores import open_stores
 
@@ -51,6 +64,8 @@ def create_api(engine: Engine, settings: Settings) -> FastAPI:
     """The routes alone."""
 
     stores = open_stores(settings)
+    speakers = Speakers(engine, settings, stores.voices, stores.sessions)
+    speaking = Speaking(engine, settings, speakers, stores.history, Marker(settings))
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -62,6 +77,7 @@ def create_api(engine: Engine, settings: Settings) -> FastAPI:
         title="ZONOS2 Studio",
         summary="Speech from text and a voice.",
         lifespan=lifespan,
+        docs_url=None,  # FastAPI's page fetches its script from elsewhere; see docs_page.py
         redoc_url=None,
     )
     app.add_middleware(Owners, identity=stores.identity)
@@ -76,12 +92,23 @@ def create_api(engine: Engine, settings: Settings) -> FastAPI:
         )
     add_error_handlers(app)
     app.state.stores = stores
-    app.include_router(speech_router(engine, settings))
-    app.include_router(system_router(engine))
+    app.state.speaking = speaking
+    app.include_router(speech_router(speaking))
+    app.include_router(batch_router(speaking))
+    app.include_router(speech_socket_router(speaking))
+    app.include_router(tts_router(speaking))
+    app.include_router(tts_speakers_router(speaking, stores.voices, stores.sessions))
+    maker = VoiceMaker(engine, speakers, stores.voices)
+    app.include_router(voices_router(speaking, maker, stores.voices))
+    app.include_router(takes_router(speaking, stores.history))
+    app.include_router(verify_router())
+    app.include_router(tracking_router(speaking))
+    app.include_router(system_router(speaking, stores.identity))
+    app.include_router(docs_router())
     # The page would answer what is left below them with a page.
     app.router.routes.extend(
-        Route(f"{prefix}{{rest:path}}", _EndOfApi(), include_in_schema=False)
-        for prefix in API_PREFIXES
+        Route(path, _EndOfApi(), include_in_schema=False)
+        for path in (*(f"{prefix}{{rest:path}}" for prefix in API_PREFIXES), *SYSTEM_PATHS)
     )
     return app
 
@@ -91,8 +118,7 @@ class _DocumentedApi(FastAPI):
 
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:
-            components = super().openapi().setdefault("components", {})
-            components.setdefault("schemas", {}).update(component_schemas())
+            completed(super().openapi())
         assert self.openapi_schema is not None
         return self.openapi_schema
 

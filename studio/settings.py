@@ -232,8 +232,8 @@ class Settings:
 
     @property
     def is_personal(self) -> bool:
-        """Whether whoever reaches the studio is its one user: no strangers, no keys."""
-        return not self.public and not self.api_key
+        """Whether whoever reaches the studio is its one user: no strangers, no keys, no network."""
+        return not self.public and not self.api_key and _is_loopback(self.host)
 
     @property
     def data_folder(self) -> Path:

@@ -13,12 +13,17 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 # What a studio keeps: never in the home folder of whoever runs the tests, gone when they end.
 os.environ["XDG_DATA_HOME"] = tempfile.mkdtemp(prefix="zonos2-studio-tests-")
 
+import hypothesis
 import pytest
 import torch
 
 atexit.register(shutil.rmtree, os.environ["XDG_DATA_HOME"], ignore_errors=True)
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+
+# How long one example takes says more about the machine than about what holds.
+hypothesis.settings.register_profile("studio", deadline=None)
+hypothesis.settings.load_profile("studio")
 
 # Two threads on busy cores are slower than one: they spin at barriers.
 torch.set_num_threads(1)

@@ -18,7 +18,9 @@ import soundfile
 
 import app
 from engine import Engine
-from studio.api.encoding import to_int16
+from studio.media.pcm import to_int16
+from studio.provenance import Marker
+from studio.settings import Settings
 
 TEXT = "Hello, this is me."
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -53,7 +55,27 @@ def test_say_writes_the_engines_samples_as_16_bit_wav(said):
     with Engine.open(app.EMBEDDED_MODEL, device="cpu") as engine:
         spoken, engine_rate_hz = engine.speak(TEXT, voice="deep", seed=7).read()
     assert rate_hz == engine_rate_hz
-    np.testing.assert_array_equal(samples, to_int16(spoken))
+    marked = Marker(Settings()).mark(spoken, rate_hz)
+    np.testing.assert_array_equal(samples, to_int16(marked))
+    assert np.abs(samples - to_int16(spoken).astype(int)).max() > 0
+
+
+def test_without_marks_say_writes_the_engines_own_samples_in_the_format_of_the_ending(
+    tmp_path, capsys
+):
+    heard = []
+    for name in ("a.wav", "a.flac", "a.mp3"):
+        out = tmp_path / name
+        command = ["say", "Hi.", "--out", str(out), "--seed", "3"]
+        assert app.main([*command, "--no-watermark", "--no-metadata"]) == 0, capsys.readouterr()
+        heard.append(soundfile.read(out, dtype="int16")[0])
+        assert b"AI-generated" not in out.read_bytes()
+    with Engine.open(app.EMBEDDED_MODEL, device="cpu") as engine:
+        spoken = to_int16(engine.speak("Hi.", seed=3).read()[0])
+    np.testing.assert_array_equal(heard[0], spoken)
+    np.testing.assert_array_equal(heard[1], spoken)
+    assert soundfile.info(tmp_path / "a.mp3").format == "MP3"
+    assert abs(len(heard[2]) - len(spoken)) < 0.12 * 44_100
 
 
 def test_say_speaks_like_a_reference(said, tmp_path, capsys):
@@ -86,8 +108,8 @@ SAY = ("say", "Hi.", "--out", "{folder}/a.wav")
     [
         (("say", "", "--out", "{folder}/a.wav"), "input: '' has no letter or number"),
         (("say", "Hi.", "--out", "{folder}/none/a.wav"), "its folder does not exist"),
-        (("say", "Hi.", "--out", "{folder}"), "must end in .wav"),
-        (("say", "Hi.", "--out", "{folder}/a.mp3"), "must end in .wav"),
+        (("say", "Hi.", "--out", "{folder}"), "must end in .wav, .mp3"),
+        (("say", "Hi.", "--out", "{folder}/a.txt"), "must end in .wav, .mp3"),
         ((*SAY, "--voice", "nobody"), "there is no voice 'nobody'; choose one of"),
         ((*SAY, "--reference", "{folder}/none.wav"), "cannot be read (No such file"),
         ((*SAY, "--reference", "{folder}"), "cannot be read (Is a directory)"),

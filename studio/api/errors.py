@@ -10,9 +10,11 @@ from __future__ import annotations
 import json
 import logging
 import math
+import reprlib
 from collections.abc import Mapping
 
 from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -61,6 +63,13 @@ def add_error_handlers(app: FastAPI) -> None:
     """Answer every known error of the routes of ``app`` with the envelope."""
     app.add_exception_handler(StudioError, _studio_error)
     app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(RequestValidationError, _wrong_parameter)
+
+
+def error_object(error: StudioError) -> dict[str, str | None]:
+    """The inner object of the envelope."""
+    _, kind = _answer(error)
+    return {"message": error.message, "type": kind, "param": error.field, "code": error.code}
 
 
 def unexpected_error(request_id: str) -> Response:
@@ -92,13 +101,20 @@ def envelope(
     )
 
 
+def _answer(error: StudioError) -> tuple[int, str]:
+    return next(_ANSWERS[cls] for cls in type(error).__mro__ if cls in _ANSWERS)
+
+
 async def _studio_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, StudioError)
-    status, kind = next(_ANSWERS[cls] for cls in type(error).__mro__ if cls in _ANSWERS)
+    status, kind = _answer(error)
+    request.app.state.speaking.metrics.refused(error)
     log.info("request %s: %d %s", request.state.request_id, status, error.code)
     headers = {}
     if isinstance(error, QueueFull):
         headers["Retry-After"] = str(max(1, math.ceil(error.retry_after_s)))
+    elif status == 409:  # which OpenAI's clients take for a passing one
+        headers["X-Should-Retry"] = "false"
     return envelope(
         status, kind, error.message, code=error.code, param=error.field, headers=headers
     )
@@ -114,3 +130,12 @@ async def _http_error(request: Request, error: Exception) -> Response:
         allowed = (error.headers or {}).get("Allow", "another method")
         message = f"method: {request.method} is not allowed here; use {allowed}."
     return envelope(error.status_code, kind, message, code=code, headers=error.headers)
+
+
+async def _wrong_parameter(request: Request, error: Exception) -> Response:
+    """A part of the address that FastAPI checks; bodies are read by the routes themselves."""
+    assert isinstance(error, RequestValidationError)
+    fault = error.errors()[0]
+    field = str(fault["loc"][-1])[:60]
+    message = f"{field}: {reprlib.repr(fault.get('input'))} is not allowed; {fault['msg']}."
+    return envelope(400, "invalid_request_error", message, code="invalid_value", param=field)

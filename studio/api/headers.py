@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from urllib.parse import quote
 
-from engine import SpeechStream
-from studio.api.encoding import BIT_DEPTH, NUM_CHANNELS
+from engine import SpeechStream, Timings
+from studio.media.encode import Encoder
+from studio.media.pcm import NUM_CHANNELS
 
 # What a page of another origin may read; the families of SGLang-Omni and of Zyphra.
 EXPOSED_HEADERS = (
@@ -14,8 +15,8 @@ EXPOSED_HEADERS = (
     *("X-Audio-Sample-Rate", "X-Audio-Channels", "X-Audio-Format"),
     *("X-Audio-Duration", "X-Seed", "X-Request-ID", "X-Model", "X-Voice", "X-Queue-Ms", "X-RTF"),
     *("X-Finish-Reason", "X-Prompt-Tokens", "X-Completion-Tokens", "X-Engine-Time"),
-    *("X-Speed", "X-Speaking-Rate-Bucket", "X-Ignored-Fields", "X-Warnings", "X-Marked"),
-    *("X-Studio-Owner", "Content-Disposition", "Retry-After"),
+    *("X-Speed", "X-Speaking-Rate-Bucket", "X-Ignored-Fields", "X-Warnings", "X-Take"),
+    *("X-AI-Generated", "X-Marked", "X-Studio-Owner", "Content-Disposition", "Retry-After"),
 )
 MAX_NAMES = 20
 MAX_NAME_CHARS = 60
@@ -29,12 +30,22 @@ def rtf(stream: SpeechStream) -> float:
     return (timings.finished_s - timings.admitted_s) / stream.spoken_s
 
 
-def sound_headers(stream: SpeechStream) -> dict[str, str]:
-    """What is known when the first chunk exists."""
+def usage(timings: Timings) -> dict[str, int]:
+    """Rows read and frames made, as OpenAI counts tokens."""
+    read, made = timings.num_prompt_rows, timings.num_frames
+    return {"input_tokens": read, "output_tokens": made, "total_tokens": read + made}
+
+
+def sound_headers(stream: SpeechStream, encoder: Encoder) -> dict[str, str]:
+    """What is known when the first piece exists, in the words of both families."""
+    rate, known = str(encoder.sample_rate_hz), encoder.format
     return {
-        "X-Sample-Rate": str(stream.sample_rate_hz),
+        "X-Sample-Rate": rate,
         "X-Channels": str(NUM_CHANNELS),
-        "X-Bit-Depth": str(BIT_DEPTH),
+        "X-Bit-Depth": str(known.bit_depth),
+        "X-Audio-Sample-Rate": rate,
+        "X-Audio-Channels": str(NUM_CHANNELS),
+        "X-Audio-Format": known.sample_type,
         "X-Seed": str(stream.seed),
         "X-Queue-Ms": f"{stream.timings.queue_ms or 0:.0f}",
         "Cache-Control": "no-store",
@@ -42,21 +53,34 @@ def sound_headers(stream: SpeechStream) -> dict[str, str]:
     }
 
 
-def measured_headers(stream: SpeechStream) -> dict[str, str]:
-    """What is known at the end."""
-    reason = "" if stream.finish_reason is None else stream.finish_reason.value
+def measured_headers(stream: SpeechStream, duration_s: float) -> dict[str, str]:
+    """What is known at the end; ``duration_s`` is that of the sound in the body."""
+    timings = stream.timings
+    begun_s, ended_s = timings.admitted_s, timings.finished_s
+    worked_s = 0.0 if begun_s is None or ended_s is None else ended_s - begun_s
     return {
-        "X-Audio-Duration": f"{stream.spoken_s:.3f}",
-        "X-Finish-Reason": reason,
+        "X-Audio-Duration": f"{duration_s:.3f}",
+        "X-Finish-Reason": "" if stream.finish_reason is None else stream.finish_reason.value,
+        "X-Prompt-Tokens": str(timings.num_prompt_rows),
+        "X-Completion-Tokens": str(timings.num_frames),
+        "X-Engine-Time": f"{worked_s:.3f}",
         "X-RTF": f"{rtf(stream):.3f}",
     }
 
 
-def notes(ignored: Iterable[str], warnings: str) -> dict[str, str]:
+def notes(voice: str, ignored: Iterable[str], warnings: str) -> dict[str, str]:
     """What the caller should know; absent when there is nothing."""
-    # A client chose these names: whatever could end or break a header is escaped.
-    names = [quote(name[:MAX_NAME_CHARS], safe="._-[]", errors="replace") for name in ignored]
+    # Callers chose these names: whatever could end or break a header is escaped.
+    names = [_escaped(name[:MAX_NAME_CHARS]) for name in ignored]
     if len(names) > MAX_NAMES:
         names[MAX_NAMES:] = ["..."]
-    said = {"X-Ignored-Fields": ", ".join(names), "X-Warnings": warnings}
+    said = {
+        "X-Voice": _escaped(voice),
+        "X-Ignored-Fields": ", ".join(names),
+        "X-Warnings": warnings,
+    }
     return {header: text for header, text in said.items() if text}
+
+
+def _escaped(name: str) -> str:
+    return quote(name, safe="._-[]", errors="replace")

@@ -43,7 +43,7 @@ class Owners:
         is_api = scope["path"].startswith(API_PREFIXES)
         fresh = None
         if is_api and self._identity.has_keys:
-            owner = self._identity.key_holder(_shown_key(headers))
+            owner = self._identity.key_holder(shown_key(headers))
             if owner is None:
                 await _refuse(scope, receive, send)
                 return
@@ -72,7 +72,8 @@ class Owners:
         return next(filter(None, map(self._identity.visitor, filter(None, shown))), None)
 
 
-def _shown_key(headers: Headers) -> str:
+def shown_key(headers: Headers) -> str:
+    """The API key that a request shows, "" without one."""
     scheme, _, key = headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer":
         return key.strip()

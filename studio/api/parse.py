@@ -1,44 +1,80 @@
-"""From a JSON object to what was asked: other names undone, null left out, the unknown noted."""
+"""From a JSON object or a form to what was asked: every field checked, the unknown noted."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 from pydantic import ValidationError
 
-from engine import SAMPLING_RANGES, Delivery, Emotion, Guidance, InvalidRequest, Sampling
-from studio.api.schemas import ALIASES, ReferenceItem, SpeechBody, refused
+from engine import (
+    SAMPLING_RANGES,
+    Control,
+    Delivery,
+    Emotion,
+    Guidance,
+    InvalidRequest,
+    Sampling,
+)
+from studio.api.asks import Blend, Embedding, Sound, SpeakerAsk
+from studio.api.delivery import delivery_of
+from studio.api.doors import SGLANG, Door
+from studio.api.embeddings import read_embedding
+from studio.api.pace import Pace, pace_of
+from studio.api.schemas import ReferenceItem, SpeechBody, refused
+from studio.api.spellings import ALIASES, Spelled, conflict
+from studio.media.encode import FORMATS
+from studio.vectors import checked
 
-# Fields that say nothing about the speech; clients may send them and nobody needs to know.
-_SILENT = {"user", "metadata"}
 _REMEDIES = {
     "string_type": "give a text",
     "bool_type": "give true or false",
     "float_type": "give a number",
+    "int_type": "give a whole number",
     "finite_number": "give a number",
     "list_type": "give a list",
     "model_type": "give an object",
     "dict_type": "give an object",
 }
+# Words that no client would state a right with.
+_NO_CONSENT = {"", "false", "no", "off", "0"}
 
 
-@dataclass(frozen=True)
-class Sound:
-    """A recording as it was sent: the text that holds or names it, and the field it came in."""
-
-    field: str
-    text: str
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SpeechAsk:
-    """A checked request: the fields, the recording if one came, and what will be ignored."""
+    """A checked request: its fields, whose voice, how it is spoken, and what will be ignored."""
 
     body: SpeechBody
-    sound: Sound | None
+    door: Door
+    speaker: SpeakerAsk
+    delivery: Delivery
+    pace: Pace
     ignored: tuple[str, ...]
+
+    @property
+    def format(self) -> str:
+        """The name of the format of the body."""
+        return self.body.response_format or self.door.response_format
+
+    @property
+    def sample_rate_hz(self) -> int | None:
+        """The rate asked for; None is the model's own."""
+        if self.body.sample_rate is None and self.format == "pcm":
+            return self.door.pcm_rate_hz
+        return self.body.sample_rate
+
+    @property
+    def is_sse(self) -> bool:
+        """Whether the sound is sent as OpenAI's events."""
+        return self.body.stream_format == "sse"
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the sound is sent while it is made."""
+        return self.door.is_live or self.body.stream or self.body.stream_format is not None
 
     @property
     def sampling(self) -> Sampling:
@@ -66,43 +102,46 @@ class SpeechAsk:
         scales = (body.cfg_scale, body.emotion_cfg_scale, body.prefix_cfg_scale)
         return Guidance(*(1.0 if scale is None else scale for scale in scales))
 
-    def delivery(self, features: Sequence[str]) -> Delivery:
-        """The controls in the engine's terms; ``features`` are the model's, in their order."""
-        body = self.body
-        bucket = body.speaking_rate_bucket
-        return Delivery(
-            speaking_rate_bucket=bucket,  # type: ignore[arg-type]  # the engine checks for whole numbers
-            speaking_rate=body.speaking_rate,
-            speed=body.speed,
-            quality_buckets=_by_feature("quality_buckets", body.quality_buckets, features),
-            quality_values=_by_feature("quality_values", body.quality_values, features),
-            accurate_mode=body.accurate_mode,
-            clean_speaker_background=body.clean_speaker_background,
-        )
 
+def parse_speech(
+    payload: Mapping[str, object],
+    max_input_chars: int,
+    door: Door = SGLANG,
+    controls: Sequence[Control] = (),
+) -> SpeechAsk:
+    """Check every field of ``payload``; raises ``InvalidRequest`` naming field, value, remedy.
 
-def parse_speech(payload: Mapping[str, object], max_input_chars: int) -> SpeechAsk:
-    """Check every field of ``payload``; raises ``InvalidRequest`` naming field, value, remedy."""
-    fields: dict[str, object] = {}
-    sent_as: dict[str, str] = {}
-    ignored = []
-    for name, value in payload.items():
-        known = ALIASES.get(name, name)
-        if value is None or name in _SILENT:
-            continue
-        if known not in SpeechBody.model_fields:
-            ignored.append(name)
-        elif known in fields and fields[known] != value:
-            raise _conflict(sent_as[known], name)
-        else:
-            fields[known], sent_as[known] = value, name
+    ``controls`` are those of the open model. Values of ``bytes`` are files of a form.
+    """
+    spelled = Spelled(payload)
     try:
-        body = SpeechBody.model_validate(fields, context=sent_as)
+        body = SpeechBody.model_validate(spelled.fields, context=spelled.sent_as)
     except ValidationError as error:
-        raise _first_fault(error, sent_as) from None
-    _check_text(body.input, sent_as["input"], max_input_chars)
-    sound, ignored_of_sound = _sound(body)
-    return SpeechAsk(body, sound, (*ignored, *ignored_of_sound))
+        raise _first_fault(error, spelled.sent_as) from None
+    _check_text(body.input, spelled.sent_as["input"], max_input_chars)
+    speaker, ignored_of_sound = _speaker(body, spelled.sent_as)
+    pace = pace_of(body, controls)
+    delivery, ignored_of_delivery = delivery_of(body, pace, controls)
+    ignored = [*spelled.unknown, *ignored_of_sound, *ignored_of_delivery]
+    ask = SpeechAsk(body, door, speaker, delivery, pace, tuple(ignored))
+    if body.bitrate is not None and FORMATS[ask.format].is_lossless:
+        ask = replace(ask, ignored=(*ask.ignored, spelled.sent_as["bitrate"]))
+    return ask
+
+
+def form_value(name: str, text: str) -> object:
+    """The value that a form's field means: text stays text where the field takes it."""
+    known = ALIASES.get(name, name)
+    if text == "" and known != "input":
+        return None  # what a page sends for an empty field
+    field = SpeechBody.model_fields.get(known)
+    is_text = field is None or "str" in str(field.annotation)
+    if is_text and not text.lstrip().startswith("{"):
+        return text
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
 
 
 def _check_text(text: str, field: str, max_chars: int) -> None:
@@ -116,12 +155,36 @@ def _check_text(text: str, field: str, max_chars: int) -> None:
         )
 
 
-def _sound(body: SpeechBody) -> tuple[Sound | None, list[str]]:
+def _speaker(body: SpeechBody, sent_as: Mapping[str, str]) -> tuple[SpeakerAsk, list[str]]:
+    """Whose voice it shall be, and what a reference's object holds besides."""
+    sound, ignored = _sound(body, sent_as)
+    ways = [] if sound is None else [sound.field]
+    names = ("speaker_embedding", "speaker_embedding_base64", "speaker_blend_embedding_id_a")
+    ways += [sent_as[name] for name in names if getattr(body, name) is not None]
+    if len(ways) > 1:
+        raise conflict(ways[0], ways[1])
+    consent = body.consent
+    says_so = isinstance(consent, str) and consent.strip().lower() not in _NO_CONSENT
+    ask = SpeakerAsk(
+        voice=body.voice,
+        field=sent_as.get("voice", "voice"),
+        sound=sound,
+        embedding=_embedding(body, sent_as),
+        blend=_blend(body),
+        has_consent=consent is True or says_so,
+    )
+    return ask, ignored
+
+
+def _sound(body: SpeechBody, sent_as: Mapping[str, str]) -> tuple[Sound | None, list[str]]:
     """The one recording of the request, and what its object holds besides."""
+    short = sent_as.get("ref_audio", "ref_audio")
     if not body.references:
-        return (None if body.ref_audio is None else Sound("ref_audio", body.ref_audio)), []
+        if isinstance(body.ref_audio, bytes):
+            return Sound(short, data=body.ref_audio), []
+        return (None if body.ref_audio is None else Sound(short, body.ref_audio)), []
     if body.ref_audio is not None:
-        raise _conflict("references", "ref_audio")
+        raise conflict("references", short)
     if len(body.references) > 1:
         raise InvalidRequest(
             f"references: {len(body.references)} recordings were sent and the limit is 1; send the"
@@ -131,7 +194,7 @@ def _sound(body: SpeechBody) -> tuple[Sound | None, list[str]]:
     (item,) = body.references
     if len(item.sounds) > 1:
         first, second, *_ = item.sounds
-        raise _conflict(f"references[0].{first}", f"references[0].{second}")
+        raise conflict(f"references[0].{first}", f"references[0].{second}")
     if not item.sounds:
         raise InvalidRequest(
             "references[0]: it holds no recording; send one as audio_path or data.",
@@ -147,22 +210,32 @@ def _unknown(item: ReferenceItem) -> list[str]:
     return [f"references[0].{name}" for name, value in extra.items() if value is not None]
 
 
-def _by_feature(field: str, given: Any, features: Sequence[str]) -> Mapping[str, Any] | None:
-    """A list becomes a map from feature to value; anything else is left to the engine's check."""
-    if not isinstance(given, list):
-        return given
-    if len(given) > len(features):
-        known = ", ".join(features) or "none"
-        raise refused(field, given, f"this model has {len(features)} quality features: {known}")
-    return dict(zip(features, given, strict=False))
+def _embedding(body: SpeechBody, sent_as: Mapping[str, str]) -> Embedding | None:
+    vector: np.ndarray
+    if body.speaker_embedding is not None:
+        field = sent_as["speaker_embedding"]
+        vector = checked(body.speaker_embedding, field)
+    elif body.speaker_embedding_base64 is not None:
+        field = sent_as["speaker_embedding_base64"]
+        vector = read_embedding(body.speaker_embedding_base64, field)
+    else:
+        return None
+    return Embedding(field, vector)
 
 
-def _conflict(first: str, second: str) -> InvalidRequest:
-    return InvalidRequest(
-        f"{first} and {second} contradict each other; send one of them only.",
-        field=second,
-        code="conflicting_fields",
-    )
+def _blend(body: SpeechBody) -> Blend | None:
+    names = ("speaker_blend_embedding_id_a", "speaker_blend_embedding_id_b")
+    first, second = (getattr(body, name) for name in names)
+    if first is None and second is None:
+        return None
+    if first is None or second is None:
+        missing = names[0] if first is None else names[1]
+        raise InvalidRequest(
+            f"{missing}: it is missing; name both voices of the blend.",
+            field=missing,
+            code="missing_required_parameter",
+        )
+    return Blend(first, second, 0.5 if body.speaker_blend_t is None else body.speaker_blend_t)
 
 
 def _first_fault(error: ValidationError, sent_as: Mapping[str, str]) -> InvalidRequest:
@@ -170,7 +243,7 @@ def _first_fault(error: ValidationError, sent_as: Mapping[str, str]) -> InvalidR
     fault = error.errors(include_url=False, include_context=False)[0]
     head, *rest = fault["loc"]
     field = sent_as.get(str(head), str(head))
-    field += "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in rest)
+    field += "".join(_place(part) for part in rest)
     if fault["type"] == "missing":
         return InvalidRequest(
             f"{field}: it is missing; send the text to speak.",
@@ -179,3 +252,10 @@ def _first_fault(error: ValidationError, sent_as: Mapping[str, str]) -> InvalidR
         )
     remedy = _REMEDIES.get(fault["type"], fault["msg"][:1].lower() + fault["msg"][1:])
     return refused(field, fault["input"], remedy)
+
+
+def _place(part: Any) -> str:
+    if isinstance(part, int):
+        return f"[{part}]"
+    # Of a field that takes several types pydantic names the one it tried.
+    return "" if part in ("str", "bytes", "bool", "int") else f".{part}"

@@ -1,6 +1,7 @@
 """The fields of a speech request, as the outside world sends them.
 
-- One pydantic model holds the fields; ``ALIASES`` holds other people's names for them.
+- One pydantic model holds the union of everybody's fields; other names and spellings of them are
+  undone in ``spellings.py`` before.
 - Ranges come from the engine; a wrong value is an ``InvalidRequest`` that names the field as it was
   sent. A truth value, text or NaN is not a number; a fraction is not a whole number.
 - What the checkpoint declares (rates, qualities, markers) is checked by the engine alone.
@@ -25,18 +26,21 @@ from engine import (
     Range,
 )
 from studio.api.languages import language_code
+from studio.media.encode import FORMATS, SAMPLE_RATES_HZ, bits_per_second, known_format
+from studio.vectors import MAX_DIM
 
-ALIASES: Mapping[str, str] = {
-    "text": "input",
-    "speaker": "voice",
-    "topk": "top_k",
-    "max_tokens": "max_new_tokens",
-    "format": "response_format",
-}
-FORMATS = ("wav", "pcm")
 FADE_RANGE = Range(0.0, 2000.0, False, "milliseconds; 0 fades nothing")
 # OpenAI's limits, which its clients' users know.
 SPEED_RANGE = Range(0.25, 4.0, False, "1 is the usual pace")
+BLEND_RANGE = Range(0.0, 1.0, False, "share of the second voice")
+_RANGES: Mapping[str, Range] = {
+    **SAMPLING_RANGES,
+    **EMOTION_RANGES,
+    **GUIDANCE_RANGES,
+    "fade_out_ms": FADE_RANGE,
+    "speed": SPEED_RANGE,
+    "speaker_blend_t": BLEND_RANGE,
+}
 
 
 class ReferenceItem(BaseModel):
@@ -58,9 +62,10 @@ class ReferenceItem(BaseModel):
         return {name: sound for name in names if (sound := getattr(self, name)) is not None}
 
 
-def _limited(limits: Range) -> Any:
+def _limited(name: str, default: float | None = None) -> Any:
+    limits = _RANGES[name]
     return Field(
-        None,
+        default,
         description=limits.meaning,
         json_schema_extra={"minimum": limits.minimum, "maximum": limits.maximum},
     )
@@ -79,20 +84,63 @@ class SpeechBody(BaseModel):
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
+    # What is said, and by whom; of the ways to name a speaker, one.
     input: str = Field(description="the text to speak; also accepted as text")
     model: str | None = Field(None, description="any name; the open model answers")
     voice: str | None = Field(
-        None, description='a stored voice, as "name" or {"id": "name"}; also accepted as speaker'
+        None,
+        description='a stored voice, as "name" or {"id": "name"}; also accepted as speaker,'
+        " voice_id and speaker_embedding_id",
     )
-    references: list[ReferenceItem] | None = Field(None, description="one recording to speak like")
-    ref_audio: str | None = Field(
-        None, description="the same in short: data: URI, base64, URL, or path below --media-root"
+    references: list[ReferenceItem] | None = Field(
+        None, max_length=100, description="one recording to speak like"
     )
-    language: str | None = Field(None, description="name or code; null and Auto: text as it is")
-    response_format: Literal["wav", "pcm"] = Field(
-        "wav", description="wav, or pcm: 16-bit little-endian samples without a header"
+    ref_audio: str | bytes | None = Field(
+        None,
+        description="the same in short: data: URI, base64, URL, or path below --media-root; in a"
+        " form also a file. Also accepted as speaker_audio_base64, speaker_wav_base64,"
+        " reference_audio, reference, audio_sample",
+    )
+    speaker_embedding: list[float] | None = Field(
+        None, max_length=MAX_DIM, description="a speaker embedding"
+    )
+    speaker_embedding_base64: str | bytes | None = Field(
+        None,
+        description="base64 of a .npy or .npz file with one embedding, or rows to be averaged",
+    )
+    speaker_blend_embedding_id_a: str | None = Field(
+        None, description="the first of two voices to blend; also accepted as blend: {a, b, t}"
+    )
+    speaker_blend_embedding_id_b: str | None = Field(None, description="the second one")
+    speaker_blend_t: float | None = _limited("speaker_blend_t")
+    consent: bool | str | None = Field(
+        None, description="true, or words: you may use the recording you send"
+    )
+    language: str | None = Field(
+        None, description="name or code; null and Auto: text as it is; also lang, lang_code"
+    )
+    # How the sound is sent.
+    response_format: str | None = Field(
+        None,
+        description="also accepted as format and output_format, and as in mp3_44100_128; pcm:"
+        " 16-bit little-endian samples without a header, pcm_f32: 32-bit floats",
+        json_schema_extra={"anyOf": [{"enum": list(FORMATS)}, {"type": "null"}]},
+    )
+    sample_rate: int | None = Field(
+        None,
+        description="samples per second; the model's own if left out",
+        json_schema_extra={"anyOf": [{"enum": list(SAMPLE_RATES_HZ)}, {"type": "null"}]},
+    )
+    bitrate: int | str | None = Field(
+        None, description="of lossy formats: 32k to 320k, as 128000 or 128k; 128k if left out"
     )
     stream: bool = Field(False, description="send the sound while it is made")
+    stream_format: Literal["audio", "sse"] | None = Field(
+        None, description="audio: the sound while it is made; sse: OpenAI's events"
+    )
+    store: bool = Field(False, description="keep the result among your takes")
+    strict: bool = Field(False, description="refuse a field that would be ignored")
+    # How the codes are drawn.
     seed: int | None = Field(
         None,
         description="same request and seed: same samples; null and -1 draw one, see X-Seed",
@@ -100,82 +148,90 @@ class SpeechBody(BaseModel):
     )
     max_new_tokens: int | None = Field(
         None,
-        description="longest speech, in frames; also accepted as max_tokens",
+        description="longest speech, in frames; also accepted as max_tokens, max_frames",
         json_schema_extra={"minimum": 1},
     )
-    temperature: float | None = _limited(SAMPLING_RANGES["temperature"])
-    top_k: int | None = _limited(SAMPLING_RANGES["top_k"])
-    top_p: float | None = _limited(SAMPLING_RANGES["top_p"])
-    min_p: float | None = _limited(SAMPLING_RANGES["min_p"])
-    repetition_penalty: float | None = _limited(SAMPLING_RANGES["repetition_penalty"])
-    repetition_window: int | None = _limited(SAMPLING_RANGES["repetition_window"])
-    repetition_codebooks: int | None = _limited(SAMPLING_RANGES["repetition_codebooks"])
-    speed: float | None = _limited(SPEED_RANGE)
+    temperature: float | None = _limited("temperature")
+    top_k: int | None = _limited("top_k")
+    top_p: float | None = _limited("top_p")
+    min_p: float | None = _limited("min_p")
+    repetition_penalty: float | None = _limited("repetition_penalty")
+    repetition_window: int | None = _limited("repetition_window")
+    repetition_codebooks: int | None = _limited("repetition_codebooks")
+    # How the words are spoken.
+    speed: float | None = _limited("speed")
+    speed_mode: Literal["auto", "condition", "stretch"] = Field(
+        "auto", description="condition the model, or stretch the sound; auto: whatever it can"
+    )
     speaking_rate: float | None = Field(None, description="UTF-8 bytes of text per second")
-    speaking_rate_bucket: float | None = Field(None, description="index of the model's rate bucket")
+    speaking_rate_bucket: float | None = Field(
+        None, description="index of the model's rate bucket; also accepted as rate_bucket"
+    )
+    speaking_rate_enabled: bool | None = Field(
+        None, description="false ignores the fields of speed and rate"
+    )
+    quality: Literal["studio", "phone", "raw"] | None = Field(
+        None, description="studio or phone for the features of one; raw for none at all"
+    )
+    quality_enabled: bool = Field(True, description="false conditions on no quality at all")
     quality_buckets: Any = _per_feature("bucket")
     quality_values: Any = _per_feature("measured value")
-    accurate_mode: bool = Field(True, description="false speaks more freely")
-    clean_speaker_background: bool = Field(False, description="the reference is free of noise")
-    fade_out_ms: float = Field(
-        0.0,
-        description="length of a fade at the end",
-        json_schema_extra={"minimum": FADE_RANGE.minimum, "maximum": FADE_RANGE.maximum},
+    accurate_mode: bool = Field(
+        True, description="false speaks more freely; also accepted as mode: accurate or expressive"
     )
+    clean_speaker_background: bool = Field(False, description="the reference is free of noise")
+    fade_out_ms: float = _limited("fade_out_ms", 0.0)
     emotion_enabled: bool | None = Field(None, description="false ignores the emotion fields")
     emotion_sliders: dict[str, Any] | None = Field(
-        None, description="weight of each emotion, 0 to 2, by name"
+        None, description="weight of each emotion, 0 to 2, by name; also accepted as emotion"
     )
-    emotion_valence: float | None = _limited(EMOTION_RANGES["emotion_valence"])
-    emotion_arousal: float | None = _limited(EMOTION_RANGES["emotion_arousal"])
-    emotion_strength: float | None = _limited(EMOTION_RANGES["emotion_strength"])
-    cfg_scale: float | None = _limited(GUIDANCE_RANGES["cfg_scale"])
-    emotion_cfg_scale: float | None = _limited(GUIDANCE_RANGES["emotion_cfg_scale"])
-    prefix_cfg_scale: float | None = _limited(GUIDANCE_RANGES["prefix_cfg_scale"])
-    strict: bool = Field(False, description="refuse a field that would be ignored")
+    emotion_valence: float | None = _limited("emotion_valence")
+    emotion_arousal: float | None = _limited("emotion_arousal")
+    emotion_strength: float | None = _limited("emotion_strength")
+    cfg_scale: float | None = _limited("cfg_scale")
+    emotion_cfg_scale: float | None = _limited("emotion_cfg_scale")
+    prefix_cfg_scale: float | None = _limited("prefix_cfg_scale")
+
+    @field_validator(*_RANGES, mode="before")
+    @classmethod
+    def _in_range(cls, value: object, info: ValidationInfo) -> float:
+        assert info.field_name is not None
+        return _RANGES[info.field_name].check(sent_as(info), value)
 
     @field_validator("voice", mode="before")
     @classmethod
     def _unwrap(cls, value: object) -> object:
         return value["id"] if isinstance(value, dict) and "id" in value else value
 
+    @field_validator("stream_format", "speed_mode", "quality", mode="before")
+    @classmethod
+    def _any_case(cls, value: object) -> object:
+        return value.strip().lower() if isinstance(value, str) else value
+
     @field_validator("response_format", mode="before")
     @classmethod
     def _known_format(cls, value: object, info: ValidationInfo) -> str:
-        name = value.strip().lower() if isinstance(value, str) else None
-        if name not in FORMATS:
-            remedy = f"choose one of {', '.join(FORMATS)}"
-            raise refused(sent_as(info), value, remedy, code="unsupported_format")
-        return name
+        text = value if isinstance(value, str) else reprlib.repr(value)
+        return known_format(text, sent_as(info)).name
+
+    @field_validator("sample_rate", mode="before")
+    @classmethod
+    def _offered_rate(cls, value: object, info: ValidationInfo) -> int:
+        if isinstance(value, bool | float) or value not in SAMPLE_RATES_HZ:
+            remedy = f"choose one of {', '.join(map(str, SAMPLE_RATES_HZ))}"
+            raise refused(sent_as(info), value, remedy)
+        return int(str(value))
+
+    @field_validator("bitrate", mode="before")
+    @classmethod
+    def _bits_per_second(cls, value: object, info: ValidationInfo) -> int:
+        text = value if isinstance(value, str) else reprlib.repr(value)
+        return bits_per_second(text, sent_as(info))
 
     @field_validator("language")
     @classmethod
     def _known_language(cls, value: str | None, info: ValidationInfo) -> str | None:
         return language_code(value, sent_as(info))
-
-    @field_validator(*SAMPLING_RANGES, mode="before")
-    @classmethod
-    def _in_range(cls, value: object, info: ValidationInfo) -> float:
-        assert info.field_name is not None
-        return SAMPLING_RANGES[info.field_name].check(sent_as(info), value)
-
-    @field_validator(*EMOTION_RANGES, *GUIDANCE_RANGES, mode="before")
-    @classmethod
-    def _steers(cls, value: object, info: ValidationInfo) -> float:
-        assert info.field_name is not None
-        limits = {**EMOTION_RANGES, **GUIDANCE_RANGES}[info.field_name]
-        return limits.check(sent_as(info), value)
-
-    @field_validator("fade_out_ms", mode="before")
-    @classmethod
-    def _fades(cls, value: object, info: ValidationInfo) -> float:
-        return FADE_RANGE.check(sent_as(info), value)
-
-    @field_validator("speed", mode="before")
-    @classmethod
-    def _usual_is_absent(cls, value: object, info: ValidationInfo) -> float | None:
-        speed = SPEED_RANGE.check(sent_as(info), value)
-        return None if speed == 1 else speed  # OpenAI's clients send 1 without meaning it
 
     @field_validator("seed", mode="before")
     @classmethod

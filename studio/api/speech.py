@@ -1,150 +1,109 @@
-"""POST /v1/audio/speech: one request in, one sound out, whole or while it is made.
+"""POST /v1/audio/speech and /openai/v1/audio/speech: one request in, one sound out.
 
-- Headers go out when the first chunk exists, so that every earlier fault keeps its status; a fault
+- Whole with its length, or while it is made: as bytes or as events.
+- Headers go out when the first piece exists, so that every earlier fault keeps its status; a fault
   after that cuts the connection.
 - A client that leaves frees its slot, whatever the phase.
-- Logs hold ids and sizes, never text.
 """
 
 from __future__ import annotations
 
-import logging
+import asyncio
 from collections.abc import AsyncIterator
 
-import numpy as np
 from anyio.to_thread import run_sync
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
-from engine import (
-    Engine,
-    InvalidRequest,
-    SpeechRequest,
-    SpeechStream,
-    draw_seed,
-)
-from studio.api.body import read_object
+from studio.api import sse
+from studio.api.body import read_fields
 from studio.api.docs import SPEECH_DOCS
-from studio.api.encoding import to_int16, wav_header
-from studio.api.headers import measured_headers, notes, rtf, sound_headers
+from studio.api.doors import OPENAI, SGLANG, Door
 from studio.api.leaving import unless_client_leaves
-from studio.api.parse import SpeechAsk, parse_speech
+from studio.api.owners import owner_of
+from studio.api.parse import SpeechAsk, form_value
 from studio.api.request_ids import request_id
-from studio.api.speakers import Speakers
-from studio.api.system import model_ids
-from studio.media.fade import faded
-from studio.settings import Settings
+from studio.api.speaking import Speaking, Spoken, share_of
 
-log = logging.getLogger(__name__)
-
-MEDIA_TYPES = {"wav": "audio/wav", "pcm": "audio/pcm"}
+# A client that takes nothing of its sound for so long is given up: it holds a slot.
+SEND_STALL_S = 120.0
 
 
-def speech_router(engine: Engine, settings: Settings) -> APIRouter:
-    """The speech route over ``engine``."""
+def speech_router(speaking: Speaking) -> APIRouter:
+    """The speech routes."""
     router = APIRouter(tags=["speech"])
-    speakers = Speakers(engine, settings)
-    features = [control.name for control in engine.family.controls if control.kind == "quality"]
 
-    async def speak(ask: SpeechAsk, ignored: list[str], request: Request) -> Response:
-        speaker, voice_id, warnings = await speakers.resolve(ask)
-        seed = ask.body.seed
-        wish = SpeechRequest(
-            text=ask.body.input,
-            speaker=speaker,
-            sampling=ask.sampling,
-            delivery=ask.delivery(features),
-            voice_id=voice_id,
-            emotion=ask.emotion,
-            guidance=ask.guidance,
-            seed=draw_seed() if seed is None else seed,
-            max_new_frames=ask.body.max_new_tokens,
-            language=ask.body.language,
-            owner=request.client.host if request.client else "local",
-            request_id=request_id(request),
-        )
-        stream = await run_sync(engine.submit, wish)
-        try:
-            return await _answer(stream, ask, notes(ignored, warnings))
-        except BaseException:
-            stream.cancel()
-            raise
+    async def answer(request: Request, door: Door) -> Response:
+        payload = await read_fields(request, form_value)
+        ask = await run_sync(speaking.check, payload, door)  # 30 MB of fields take their time
+        return await unless_client_leaves(request, lambda: speak(speaking, ask, request))
 
     @router.post("/v1/audio/speech", response_class=Response, **SPEECH_DOCS)
     async def create_speech(request: Request) -> Response:
         """Speak a text: the whole sound with its length, or with `stream` while it is made."""
-        ask = parse_speech(await read_object(request), settings.max_input_chars)
-        ignored = list(ask.ignored)
-        if ask.body.model not in {None, *model_ids(engine)}:
-            ignored.append("model")
-        if ignored and ask.body.strict:
-            raise InvalidRequest(
-                f"strict: {', '.join(ignored)[:200]} would be ignored; leave it out, or strict.",
-                field=ignored[0][:200],
-                code="unknown_field",
-            )
-        return await unless_client_leaves(request, lambda: speak(ask, ignored, request))
+        return await answer(request, SGLANG)
+
+    @router.post("/openai/v1/audio/speech", response_class=Response, **SPEECH_DOCS)
+    async def create_openai_speech(request: Request) -> Response:
+        """The same with OpenAI's defaults: MP3, sent while it is made; pcm has 24 kHz."""
+        return await answer(request, OPENAI)
 
     return router
 
 
-async def _answer(stream: SpeechStream, ask: SpeechAsk, extra: dict[str, str]) -> Response:
-    name = ask.body.response_format
-    chunks = aiter(faded(aiter(stream), ask.body.fade_out_ms, stream.sample_rate_hz))
-    first = await anext(chunks)  # a request that ends without sound raises its reason
-    headers = sound_headers(stream) | extra
-    if ask.body.stream:
-        head = wav_header(stream.sample_rate_hz, None) if name == "wav" else b""
-        headers["X-Accel-Buffering"] = "no"
-        return _LiveSound(stream, head, first, chunks, headers, MEDIA_TYPES[name])
-    pieces = [to_int16(first).tobytes()]
-    async for chunk in chunks:
-        pieces.append(to_int16(chunk).tobytes())
-    if name == "wav":
-        pieces.insert(0, wav_header(stream.sample_rate_hz, sum(map(len, pieces))))
-    _log_end(stream)
-    headers |= measured_headers(stream)
-    headers["Content-Disposition"] = f'attachment; filename="speech.{name}"'
-    body = await run_sync(b"".join, pieces)  # an hour of speech is 300 MB
-    return Response(body, headers=headers, media_type=MEDIA_TYPES[name])
+async def speak(speaking: Speaking, ask: SpeechAsk, request: Request) -> Response:
+    """The answer to ``request``: what ``ask`` wants to hear, as it wants to hear it.
+
+    Raises what is wrong before the first sound. To be called within ``unless_client_leaves``.
+    """
+    owner = owner_of(request)
+    spoken = await speaking.begin(ask, owner, request_id(request), share_of(request, owner))
+    try:
+        if ask.is_live:
+            return await _live(spoken)
+        async with spoken:
+            body = await spoken.body()
+        known = spoken.encoder.format
+        headers = spoken.headers() | spoken.measured()
+        headers["Content-Disposition"] = f'attachment; filename="speech.{known.suffix}"'
+        return Response(body, headers=headers, media_type=known.media_type)
+    except BaseException:
+        spoken.close()
+        raise
+
+
+async def _live(spoken: Spoken) -> Response:
+    if spoken.ask.is_sse:
+        media_type, pieces = sse.MEDIA_TYPE, sse.speech_events(spoken)
+    else:
+        media_type, pieces = spoken.encoder.format.media_type, spoken.live()
+    first = await anext(pieces)  # a request that ends without sound raises its reason
+    if spoken.ask.is_sse:
+        pieces = sse.with_pings(pieces)
+    return _LiveSound(spoken, first, pieces, media_type)
 
 
 class _LiveSound(StreamingResponse):
     """The sound as it is made. However it ends, the engine stops making it."""
 
     def __init__(
-        self,
-        stream: SpeechStream,
-        head: bytes,
-        first: np.ndarray,
-        chunks: AsyncIterator[np.ndarray],
-        headers: dict[str, str],
-        media_type: str,
+        self, spoken: Spoken, first: bytes, pieces: AsyncIterator[bytes], media_type: str
     ) -> None:
         async def body() -> AsyncIterator[bytes]:
-            yield head + to_int16(first).tobytes()
-            async for chunk in chunks:
-                yield to_int16(chunk).tobytes()
-            _log_end(stream)
+            yield first
+            async for piece in pieces:
+                yield piece
 
+        headers = spoken.headers() | {"X-Accel-Buffering": "no"}
         super().__init__(body(), headers=headers, media_type=media_type)
-        self._stream = stream
+        self._spoken = spoken
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            await super().__call__(scope, receive, send)
-        finally:
-            self._stream.cancel()
+        async def send_or_give_up(message: Message) -> None:
+            async with asyncio.timeout(SEND_STALL_S):
+                await send(message)
 
-
-def _log_end(stream: SpeechStream) -> None:
-    log.info(
-        "request %s: %.2f s of sound, rtf %.2f, first chunk after %.0f ms, %s",
-        stream.request_id,
-        stream.spoken_s,
-        rtf(stream),
-        stream.timings.ttfa_ms or 0,
-        stream.finish_reason,
-    )
+        async with self._spoken:
+            await super().__call__(scope, receive, send_or_give_up)

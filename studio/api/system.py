@@ -1,25 +1,26 @@
-"""Is it alive, is it ready, which models: GET /health, /ready, /v1, /v1/models."""
+"""Is it alive, is it ready, how is it doing, which models: the routes that queue no work."""
 
 from __future__ import annotations
 
+import ipaddress
 from typing import Any
 
 from fastapi import APIRouter
-from starlette.responses import JSONResponse
+from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 
-from engine import Engine, EngineStats, NotFound
+from engine import EngineStats, Forbidden
+from studio.api.docs import METRICS_DOCS, MODEL_ERRORS
+from studio.api.models import model_ids, model_object
+from studio.api.owners import shown_key as shown_key
+from studio.api.speaking import Speaking
+from studio.owner import Identity
 
+# The routes that stand alone, outside the folders of the API.
+SYSTEM_PATHS = ("/v1", "/health", "/healthz", "/ready", "/metrics", "/docs", "/openapi.json")
 # An engine thread that has work and shows no life for so long is stuck.
 MAX_HEARTBEAT_AGE_S = 10.0
-# Names that clients ask for; whatever is open answers to them.
-MODEL_ALIASES = ("zonos2", "Zyphra/ZONOS2", "Zyphra/zonos2", "tts-1", "tts-1-hd", "gpt-4o-mini-tts")
-# Clients want a date and a list should not change from call to call: 1 January 2026.
-CREATED_S = 1_767_225_600
-
-
-def model_ids(engine: Engine) -> list[str]:
-    """Every name that the open model answers to, its own first."""
-    return list(dict.fromkeys((engine.name, *MODEL_ALIASES)))
 
 
 def is_healthy(stats: EngineStats) -> bool:
@@ -28,11 +29,13 @@ def is_healthy(stats: EngineStats) -> bool:
     return not has_work or stats.heartbeat_age_s <= MAX_HEARTBEAT_AGE_S
 
 
-def system_router(engine: Engine) -> APIRouter:
-    """The routes that ask how the studio is. None of them queues work."""
+def system_router(speaking: Speaking, identity: Identity) -> APIRouter:
+    """The routes that ask how the studio is."""
     router = APIRouter(tags=["system"])
+    engine = speaking.engine
 
     @router.get("/health")
+    @router.get("/healthz", include_in_schema=False)
     def health() -> JSONResponse:
         """Alive: the process answers and the engine thread moves; else 503."""
         stats = engine.stats
@@ -57,35 +60,40 @@ def system_router(engine: Engine) -> APIRouter:
             return JSONResponse({"status": "unhealthy"}, 503, headers={"Retry-After": "30"})
         return JSONResponse({"status": "ready"})
 
+    @router.get("/metrics", response_class=Response, **METRICS_DOCS)
+    def metrics(request: Request) -> Response:
+        """Numbers for Prometheus; from this machine, or with an API key."""
+        if not _is_here(request) and identity.key_holder(shown_key(request.headers)) is None:
+            raise Forbidden(
+                "metrics: they are for this machine, or for the holder of an API key (--api-key);"
+                " send 'Authorization: Bearer KEY'.",
+                code="metrics_private",
+            )
+        return Response(speaking.metrics.text(), media_type=CONTENT_TYPE_LATEST)
+
     @router.get("/v1")
     def alive() -> dict[str, str]:
         """What Zyphra's clients ask to see that somebody is there."""
         return {"status": "ok"}
 
     @router.get("/v1/models")
+    @router.get("/openai/v1/models")
     def models() -> dict[str, Any]:
         """The open model, under every name it answers to."""
-        return {"object": "list", "data": [_model(engine, name) for name in model_ids(engine)]}
+        return {"object": "list", "data": [model_object(engine, m) for m in model_ids(engine)]}
 
-    @router.get("/v1/models/{name:path}")
+    @router.get("/v1/models/{name:path}", responses=MODEL_ERRORS)
+    @router.get("/openai/v1/models/{name:path}", responses=MODEL_ERRORS)
     def model(name: str) -> dict[str, Any]:
         """One name of the open model."""
-        if name not in model_ids(engine):
-            raise NotFound(
-                f"model: there is no {name[:80]!r}; choose one of {', '.join(model_ids(engine))}.",
-                field="model",
-                code="model_not_found",
-            )
-        return _model(engine, name)
+        return model_object(engine, name)
 
     return router
 
 
-def _model(engine: Engine, name: str) -> dict[str, Any]:
-    return {
-        "id": name,
-        "object": "model",
-        "created": CREATED_S,
-        "owned_by": "zyphra",
-        "root": engine.name,
-    }
+def _is_here(request: Request) -> bool:
+    """Whether a program of this machine asks; one that forwards says for whom."""
+    try:
+        return ipaddress.ip_address(request.client.host if request.client else "").is_loopback
+    except ValueError:  # a proxy's socket without addresses
+        return False

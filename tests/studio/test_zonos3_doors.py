@@ -13,14 +13,14 @@ from starlette.testclient import TestClient
 
 import app
 from engine import Engine
-from studio.api.encoding import to_int16
+from studio.media.pcm import to_int16
 from studio.server import create_api
 from studio.settings import Settings
-from studio.ui.handlers import Handlers
+from studio.ui.desk import Desk
 from studio.ui.page import build_page
 from studio.ui.view import View, build_view
 from tests.engine.zonos3.random_checkpoint import make_checkpoint
-from tests.studio.ui.conftest import Page
+from tests.studio.ui.conftest import Page, open_desk
 
 TEXT = "The boat is tied up."
 SECONDS_PER_FRAME = 1 / 15
@@ -41,14 +41,20 @@ def engine(folder: Path) -> Iterator[Engine]:
 
 @pytest.fixture(scope="module")
 def client(engine: Engine) -> TestClient:
-    return TestClient(create_api(engine, Settings()), raise_server_exceptions=False)
+    unmarked = Settings(no_watermark=True)
+    return TestClient(create_api(engine, unmarked), raise_server_exceptions=False)
 
 
 @pytest.fixture(scope="module")
 def view(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> View:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GRADIO_TEMP_DIR", str(tmp_path_factory.mktemp("gradio")))
-        return build_view(engine)
+        return build_view(engine, Settings())
+
+
+@pytest.fixture(scope="module")
+def desk(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Desk:
+    return open_desk(engine, Settings(data=tmp_path_factory.mktemp("data"), no_watermark=True))
 
 
 def budget_s(text: str) -> float:
@@ -120,24 +126,27 @@ def test_the_route_refuses_what_this_model_lacks(
     assert says in answer.json()["error"]["message"]
 
 
-def test_the_page_shows_its_three_controls_and_no_others(view: View, engine: Engine) -> None:
+def test_the_page_shows_its_three_controls_and_no_others(view: View, desk: Desk) -> None:
     shown = {setting.name: setting for setting in view.settings if setting.kind != "sampling"}
     assert list(shown) == ["lufs", "bandwidth_hz", "speaking_rate", "cfg_scale"]
     for name, num_buckets in (("lufs", 10), ("bandwidth_hz", 10), ("speaking_rate", 30)):
         choices = shown[name].field.choices  # type: ignore[attr-defined]
         assert len(choices) == num_buckets + 1  # and the one that leaves it to the model
         assert shown[name].field.value == -1  # type: ignore[attr-defined]
-    assert view.voice.choices == [("ann", "ann"), ("ben", "ben")]
+    assert [name for name, _ in view.voice.choices] == ["ann", "ben"]
     assert not view.recording.visible
-    build_page(engine, Settings())
+    build_page(desk)
 
 
-def test_a_press_on_the_page_streams_the_engines_own_samples(view: View, engine: Engine) -> None:
-    page = Page(view, Handlers(engine, Settings(), view))
+def test_a_press_on_the_page_streams_the_engines_own_samples(
+    view: View, desk: Desk, engine: Engine
+) -> None:
+    page = Page(view, desk)
     updates = page.run(page.press(text=TEXT, seed=11))
-    live = [update[view.live] for update in updates if view.live in update]
+    live = [update[view.live] for update in updates[1:] if view.live in update]
     assert len(live) > 1
-    samples, rate_hz = soundfile.read(page.shown[view.download]["value"], dtype="int16")
+    (take,) = desk.stores.history.newest(page.owner)
+    samples, rate_hz = soundfile.read(desk.stores.history.path(take), dtype="int16")
     expected, _ = engine.speak(TEXT, seed=11).read()
     assert rate_hz == 44_100
     assert np.array_equal(samples, to_int16(expected))

@@ -1,5 +1,6 @@
 """Over a real socket: sound while it is made, clients that leave, connections that are cut."""
 
+import asyncio
 import contextlib
 import http.client
 import json
@@ -82,6 +83,54 @@ def test_the_first_bytes_come_long_before_the_last(server, engine):
     samples = np.frombuffer(first + rest, "<i2")
     assert len(samples) > 2 * 44_100 and len(samples) % engine.codec.hop == 0
     assert np.abs(samples).max() > 1000
+
+
+@pytest.mark.slow
+def test_half_a_minute_is_heard_at_once(engine, serving):
+    """With the studio's own settings, marks included; the best of some, on a busy machine."""
+    text = "The small boat is still tied to the old wooden pier, and the train leaves at nine. " * 7
+    named = {"Content-Type": "application/json", "X-Request-ID": "half-a-minute"}
+    body = json.dumps({"input": text, "seed": 1, "response_format": "pcm", "stream": True})
+    firsts = []
+    with serving(create_api(engine, Settings())) as address:
+        for attempt in range(4):
+            connection, watcher = connect(address), connect(address)
+            start_s = time.monotonic()
+            connection.request("POST", "/v1/audio/speech", body, named)
+            response = connection.getresponse()
+            assert response.read(1)
+            first_s = time.monotonic() - start_s
+            watcher.request("GET", "/v1/audio/requests/half-a-minute")
+            firsts.append((first_s, json.loads(watcher.getresponse().read())["spoken_s"]))
+            watcher.close()
+            if attempt == 3:
+                whole_s = (1 + len(response.read())) / 2 / 44_100
+            connection.close()
+            until(lambda: is_idle(engine))
+    assert whole_s > 30
+    assert min(firsts)[0] < 0.5
+    assert all(made_s < whole_s / 3 for _, made_s in firsts)
+
+
+def test_a_reader_that_takes_nothing_is_given_up(engine, monkeypatch):
+    monkeypatch.setattr("studio.api.speech.SEND_STALL_S", 0.1)
+    body = json.dumps({"input": LONG, "stream": True, "response_format": "pcm"}).encode()
+    request = {"type": "http", "method": "POST", "path": "/v1/audio/speech", "headers": []}
+    request |= {"query_string": b"", "client": ("127.0.0.1", 1), "scheme": "http"}
+    messages = [{"type": "http.request", "body": body}]
+
+    async def receive():
+        if messages:
+            return messages.pop()
+        await asyncio.sleep(60)
+
+    async def take_nothing(message):
+        if message["type"] == "http.response.body":
+            await asyncio.sleep(60)
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(create_api(engine, Settings())(request, receive, take_nothing))
+    assert until(lambda: is_idle(engine)) < SOON_S
 
 
 @pytest.mark.parametrize("fields", [{}, {"stream": True}], ids=["whole", "streamed"])

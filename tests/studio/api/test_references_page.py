@@ -22,6 +22,7 @@ import pytest
 from gradio import processing_utils
 
 from engine import Engine
+from studio.api.speakers import default_id
 from studio.media import uploads
 from studio.media.limits import DEFAULT_LIMITS
 from studio.server import create_app
@@ -53,7 +54,11 @@ class Visitor:
         """What the page says about the file at ``path``: the HTML beside the recording."""
         file = {"path": path, "meta": {"_type": "gradio.FileData"}} | fields
         session = uuid.uuid4().hex
-        body = {"data": [file, "heart"], "fn_index": self.event, "session_hash": session}
+        body = {
+            "data": ["", None, file, default_id("heart")],
+            "fn_index": self.event,
+            "session_hash": session,
+        }
         self.http.post("/gradio_api/queue/join", json=body).raise_for_status()
         query = {"session_hash": session}
         with self.http.stream("GET", "/gradio_api/queue/data", params=query) as stream:

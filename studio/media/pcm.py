@@ -14,7 +14,7 @@ FULL_SCALE = 32_767
 NUM_CHANNELS = 1
 BIT_DEPTH = 16
 _OPEN_SIZE = 0xFFFF_FFFF
-_BYTES_AFTER_RIFF_SIZE = 36  # of the header
+_BYTES_AFTER_RIFF_SIZE = 36  # of a header without tags
 
 
 def to_int16(samples: np.ndarray) -> np.ndarray:
@@ -22,14 +22,18 @@ def to_int16(samples: np.ndarray) -> np.ndarray:
     return np.rint(np.clip(samples, -1.0, 1.0) * FULL_SCALE).astype("<i2")
 
 
-def wav_header(sample_rate_hz: int, size_bytes: int | None) -> bytes:
-    """The 44 bytes before ``size_bytes`` of 16-bit mono samples; None where nobody knows yet."""
+def wav_header(sample_rate_hz: int, size_bytes: int | None, info: bytes = b"") -> bytes:
+    """What stands before ``size_bytes`` of 16-bit mono samples; None where nobody knows yet.
+
+    ``info`` is a finished RIFF chunk of tags. Without it the header has 44 bytes.
+    """
     frame_bytes = NUM_CHANNELS * BIT_DEPTH // 8
     data_size = riff_size = _OPEN_SIZE
-    if size_bytes is not None and size_bytes + _BYTES_AFTER_RIFF_SIZE < _OPEN_SIZE:
-        data_size, riff_size = size_bytes, size_bytes + _BYTES_AFTER_RIFF_SIZE
-    return struct.pack(
-        "<4sI4s4sIHHIIHH4sI",
+    bytes_around = _BYTES_AFTER_RIFF_SIZE + len(info)
+    if size_bytes is not None and size_bytes + bytes_around < _OPEN_SIZE:
+        data_size, riff_size = size_bytes, size_bytes + bytes_around
+    format_block = struct.pack(
+        "<4sI4s4sIHHIIHH",
         b"RIFF",
         riff_size,
         b"WAVE",
@@ -41,6 +45,5 @@ def wav_header(sample_rate_hz: int, size_bytes: int | None) -> bytes:
         sample_rate_hz * frame_bytes,
         frame_bytes,
         BIT_DEPTH,
-        b"data",
-        data_size,
     )
+    return format_block + info + struct.pack("<4sI", b"data", data_size)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from studio.api.encoding import to_int16, wav_header
+from studio.media.pcm import to_int16, wav_header
 
 
 def test_full_scale_is_32767_and_what_is_beyond_is_clipped():
