@@ -1,11 +1,20 @@
-// Keys, the live region, the theme switch and the live player: what Gradio has no setting for.
+// Keys, the live region, the theme switch, the players and the lists: what Gradio has no setting for.
 (() => {
   const find = (selector) => document.querySelector(selector);
-  const isShown = (element) => element !== null && element.offsetParent !== null;
+  const isShown = (element) => (element ?? null) !== null && element.offsetParent !== null;
+
+  // Storage may be blocked altogether, as in a frame of another site.
+  const stored = (key) => { try { return localStorage.getItem(key); } catch { return null; } };
+  const store = (key, text) => { try { localStorage.setItem(key, text); } catch { /* then not */ } };
+
+  // Who the visitor is, where the cookie is blocked: see studio/ui/identity.py.
+  const visitorKey = "zonos2-visitor";
+  const kept = () => [stored(visitorKey) ?? ""];
+  const keep = (text) => { if (text) store(visitorKey, text); return [text]; };
 
   // Sound that was sent but not yet heard must end with Stop, too.
   const silence = () => document.querySelectorAll("#live audio").forEach((audio) => audio.pause());
-  window.studio = { stop: (...inputs) => { silence(); return inputs; } };
+  const stop = (...inputs) => { silence(); return inputs; };
 
   document.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
@@ -14,6 +23,8 @@
       event.preventDefault();
       speak.click();
     } else if (event.key === "Escape") {
+      const asking = event.target.closest?.(".entry[data-mode]:not([data-mode=''])");
+      if (asking) return setMode(asking, "");
       silence();
       if (isShown(find("#stop"))) find("#stop").click();
     }
@@ -39,6 +50,100 @@
     const audio = waveform.parentElement.querySelector("audio");
     audio.currentTime = (audio.duration * (event.clientX - left)) / width;
   };
+
+  // A list: its buttons open what a row asks, play its sound, or are reported to the server.
+  const setMode = (row, mode) => {
+    const opener = row.dataset.mode;
+    row.dataset.mode = mode;
+    // A question that takes something away begins at the button that leaves it.
+    const shown = mode === "" ? `.acts [data-mode="${opener}"]` : `.ask[data-mode="${mode}"] :is(input, [data-mode=""])`;
+    const next = row.querySelector(shown);
+    next?.focus();
+    if (next?.matches("input")) next.select();
+  };
+  const list = (element, trigger) => {
+    const report = (act, row, text = "") =>
+      trigger(act === "again" ? "submit" : "click", { act, id: row?.dataset.id ?? "", text });
+    element.addEventListener("click", (event) => {
+      const button = event.target.closest("button");
+      const row = button?.closest(".entry");
+      if (!button || button.type === "submit") return;
+      if (button.dataset.play !== undefined) play(element, button, row);
+      else if (button.dataset.do !== undefined) report(button.dataset.do, row);
+      else if (row) setMode(row, button.dataset.mode);
+    });
+    element.addEventListener("submit", (event) => {
+      event.preventDefault();
+      report(event.target.dataset.do, event.target.closest(".entry"), event.target.elements.text.value);
+    });
+  };
+
+  // One player for each list. It leaves with the row whose sound it holds.
+  const playerOf = (element) => element.closest("[role=tabpanel]").querySelector(".player");
+  const play = (element, button, row) => {
+    const player = playerOf(element);
+    const audio = player.querySelector("audio");
+    const isSame = player.dataset.id === row.dataset.id && !player.classList.contains("gone");
+    if (isSame && !audio.paused) return audio.pause();
+    document.querySelectorAll("audio").forEach((other) => other.pause());
+    if (!isSame) {
+      player.dataset.id = row.dataset.id;
+      player.classList.remove("gone");
+      player.querySelector("figcaption").textContent = button.dataset.caption;
+      audio.src = button.dataset.play;
+      player.hidden = false;
+    }
+    audio.play().catch(() => {});
+  };
+  document.addEventListener("error", (event) => {
+    const player = event.target.closest?.(".player");
+    if (!player || !event.target.src) return;
+    player.classList.add("gone");
+    player.querySelector("figcaption").textContent = player.dataset.gone;
+  }, true);
+  const markPlaying = () => document.querySelectorAll(".player:not([hidden])").forEach((player) => {
+    const rows = player.closest("[role=tabpanel]").querySelectorAll(".entry[data-id]");
+    const row = [...rows].find((each) => each.dataset.id === player.dataset.id);
+    const audio = player.querySelector("audio");
+    if (!row) {
+      audio.pause();
+      player.hidden = true;
+      return;
+    }
+    for (const each of rows) {
+      const isPlaying = each === row && !audio.paused && !audio.ended;
+      if (each.classList.contains("playing") !== isPlaying) each.classList.toggle("playing", isPlaying);
+    }
+  });
+  for (const name of ["play", "pause", "ended"]) {
+    document.addEventListener(name, (event) => { if (event.target.closest?.(".player")) markPlaying(); }, true);
+  }
+
+  // Whoever used a button of a list by keyboard finds the focus there again when the list is new.
+  let place = null;
+  document.addEventListener("focusin", (event) => {
+    const row = event.target.closest?.("li.entry");
+    place = null;
+    if (!row) return;
+    const { do: act, mode } = (event.target.closest(".ask") ?? event.target).dataset;
+    const button = mode ? `.acts [data-mode="${mode}"]` : act ? `.acts [data-do="${act}"]` : ".play";
+    const index = [...row.parentElement.children].indexOf(row);
+    place = { list: row.closest(".prose").id, id: row.dataset.id, index, button };
+  });
+  const keepPlace = () => {
+    const { activeElement } = document;
+    if (place === null || (activeElement !== document.body && isShown(activeElement))) return;
+    const rows = [...(document.getElementById(place.list)?.querySelectorAll("li.entry") ?? [])];
+    const row = rows.find((each) => each.dataset.id === place.id) ?? rows[Math.min(place.index, rows.length - 1)];
+    [row?.querySelector(place.button), row?.querySelector("button")].find(isShown)?.focus({ preventScroll: true });
+  };
+
+  // A moment in the words and the time zone of the reader.
+  const words = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+  const wordTimes = () => document.querySelectorAll("time[datetime]:not([data-worded])").forEach((time) => {
+    time.dataset.worded = "";
+    time.textContent = words.format(new Date(time.dateTime));
+  });
 
   // Gradio's audio field takes only files that the browser calls audio. Films, WebM and names without an ending are
   // called something else or nothing; the server asks the sound itself, so whatever is chosen or dropped may come.
@@ -91,6 +196,15 @@
     }
     announced = state;
   };
+  // What is told beside a form or in a row, without the status line: once, too.
+  const notes = "#save-note, #blend-note, #bring-note, .entry > .bad, #check-result :is(.verdict, .note)";
+  let told = "";
+  const tell = () => {
+    const now = [...document.querySelectorAll(notes)].map((note) => note.textContent.trim()).join(" ").trim();
+    if (now === told) return;
+    told = now;
+    if (now !== "") region.textContent = now;
+  };
   const region = document.createElement("div");
   region.id = "announcer";
   region.setAttribute("role", "status");
@@ -100,16 +214,20 @@
   const isDark = () => document.body.classList.contains("dark");
   const switchTheme = () => {
     document.body.classList.toggle("dark");
-    localStorage.setItem(themeKey, isDark() ? "dark" : "light");
+    store(themeKey, isDark() ? "dark" : "light");
   };
 
   const begin = () => {
     document.body.append(region);
-    const chosen = localStorage.getItem(themeKey);
+    const chosen = stored(themeKey);
     let isReady = false;
     new MutationObserver(() => {
       announce();
+      tell();
       keepFocus();
+      requestAnimationFrame(keepPlace);
+      wordTimes();
+      markPlaying();
       const text = find("#text textarea");
       if (isReady || text === null) return;
       isReady = true;
@@ -118,6 +236,7 @@
       if (note !== null) note.hidden = window.isSecureContext;
     }).observe(document.body, { childList: true, subtree: true, characterData: true });
   };
+  window.studio = { kept, keep, stop, list };
   if (document.body === null) document.addEventListener("DOMContentLoaded", begin);
   else begin();
 })();

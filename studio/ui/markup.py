@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
-from pathlib import Path
-from urllib.parse import quote
 
 from engine import Engine
 from studio.ui import strings
@@ -30,21 +28,27 @@ def status_html(state: str, words: str) -> str:
     return f'<p class="status" data-state="{state}">{html.escape(words)}</p>'
 
 
-def take_html(path: Path, caption: str, peaks: Sequence[float]) -> str:
-    """A finished take: caption, waveform and the browser's own player.
+def heading_html(words: str) -> str:
+    """The name of a panel."""
+    return f'<h2 class="heading">{words}</h2>'
 
-    ``path`` lies in Gradio's cache; ``peaks`` are heights from 0 to 1. The address is relative, so
-    it holds behind a sub-path. Gradio's player is no choice here: it asks ffprobe, which may not be
-    there, about every file, and on the event loop.
+
+def take_html(sound: str, download: str, name: str, caption: str, peaks: Sequence[float]) -> str:
+    """A finished take: caption, waveform, the browser's own player, and the file ``name`` to keep.
+
+    ``sound`` and ``download`` are relative addresses, so they hold behind a sub-path; ``peaks`` are
+    heights from 0 to 1. Gradio's player is no choice here: it asks ffprobe, which may not be there,
+    about every file, and on the event loop.
     """
     bars = "".join(f"M{index} {-peak:.3f}V{peak:.3f}" for index, peak in enumerate(peaks))
     box = f'viewBox="-1 -1 {len(peaks) + 1} 2" preserveAspectRatio="none"'
     waveform = f'<svg {box}><path d="{bars}"/></svg>'
     return (
-        f"<figure><figcaption>{html.escape(caption)}</figcaption>"
+        f"<figure><figcaption><bdi>{html.escape(caption)}</bdi></figcaption>"
         f'<div class="waveform" aria-hidden="true">{waveform}{waveform}</div>'
-        f'<audio controls preload="metadata" src="gradio_api/file={quote(str(path))}"></audio>'
-        "</figure>"
+        f'<audio controls preload="metadata" src="{html.escape(sound)}"></audio></figure>'
+        f'<a class="button" id="download" href="{html.escape(download)}"'
+        f' download="{html.escape(name)}">{strings.DOWNLOAD}</a>'
     )
 
 

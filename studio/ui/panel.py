@@ -1,4 +1,4 @@
-"""Settings that stand in a table become fields, and their values become engine terms again.
+"""Settings that stand in a table become fields on the page, and fields of a speech request.
 
 - Sampling comes from ``SAMPLING_RANGES`` with the checkpoint's defaults in force.
 - Delivery comes from the controls that the checkpoint declares: what it lacks is not shown.
@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,18 +19,25 @@ from engine import (
     SAMPLING_RANGES,
     SLIDER_RANGE,
     Control,
-    Delivery,
-    Emotion,
     Engine,
-    Guidance,
     Range,
-    Sampling,
 )
+from studio.api.schemas import SpeechBody
 from studio.ui import strings
 
 # The choice that leaves a control out of the prompt. None would read as "nothing chosen".
 UNSET = -1
 FLOAT_STEP = 0.01
+# Before the name of an emotion, which could be that of an axis.
+SLIDER = "slider:"
+# Fields of other doors that the panel has no setting for.
+_OFF_PAGE = frozenset(
+    {
+        *("speed", "speed_mode", "speaking_rate", "speaking_rate_enabled", "quality"),
+        *("quality_enabled", "quality_values", "emotion_enabled", "emotion_strength"),
+        *("prefix_cfg_scale", "fade_out_ms", "max_new_tokens"),
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -81,7 +88,7 @@ def emotion_settings(engine: Engine) -> list[Setting]:
     emotions = engine.family.emotions
     if emotions is None:
         return []
-    limits = {f"slider:{name}": SLIDER_RANGE for name in emotions.names}
+    limits = {f"{SLIDER}{name}": SLIDER_RANGE for name in emotions.names}
     limits |= {axis: EMOTION_RANGES[f"emotion_{axis}"] for axis in emotions.axes}
     return [_slider(name, "emotion", 0.0, range_) for name, range_ in limits.items()]
 
@@ -99,49 +106,67 @@ def _slider(name: str, kind: str, default: float, limits: Range) -> Setting:
         limits.maximum,
         value=default,
         step=1 if limits.is_integer else FLOAT_STEP,
-        label=strings.plain_name(name.removeprefix("slider:")),
+        label=strings.plain_name(name.removeprefix(SLIDER)),
         info=limits.meaning[:1].upper() + limits.meaning[1:],
         buttons=[],
     )
     return Setting(name, kind, default, field)
 
 
-@dataclass(frozen=True)
-class Choice:
-    """What the panel asks for, in the engine's terms."""
-
-    sampling: Sampling
-    delivery: Delivery
-    emotion: Emotion | None
-    guidance: Guidance
-
-
-def read(settings: Sequence[Setting], values: Sequence[float]) -> Choice:
-    """The values of ``settings``, in their order, as engine terms."""
-    kinds = ("sampling", "quality", "rate", "flag", "emotion", "guidance")
-    by_kind: dict[str, dict[str, Any]] = {kind: {} for kind in kinds}
+def speech_fields(settings: Sequence[Setting], values: Sequence[float]) -> dict[str, Any]:
+    """The values of ``settings``, in their order, as fields of a speech request."""
+    fields: dict[str, Any] = {}
     for setting, value in zip(settings, values, strict=True):
-        by_kind[setting.kind][setting.name] = value
-    rate = next((int(value) for value in by_kind["rate"].values() if value != UNSET), None)
-    quality = {
-        name: None if value == UNSET else int(value) for name, value in by_kind["quality"].items()
-    }
-    sliders = {name: weight for name, weight in by_kind["emotion"].items() if weight}
-    emotion = Emotion(
-        sliders={
-            name.removeprefix("slider:"): weight
-            for name, weight in sliders.items()
-            if name.startswith("slider:")
-        },
-        valence=sliders.get("valence", 0.0),
-        arousal=sliders.get("arousal", 0.0),
+        name = setting.name
+        if setting.kind == "rate":
+            if value != UNSET:
+                fields["speaking_rate_bucket"] = int(value)
+        elif setting.kind == "quality":
+            fields.setdefault("quality_buckets", {})[name] = None if value == UNSET else int(value)
+        elif setting.kind != "emotion":
+            fields[name] = value
+        elif value and name.startswith(SLIDER):
+            fields.setdefault("emotion_sliders", {})[name.removeprefix(SLIDER)] = value
+        elif value:
+            fields[f"emotion_{name}"] = value
+    return fields
+
+
+def setting_values(settings: Sequence[Setting], fields: Mapping[str, Any]) -> list[float]:
+    """What ``settings`` show for the fields of a speech request: the opposite of the above.
+
+    What the fields leave out, or hold that this checkpoint has not, shows the default.
+    """
+    return [_shown(setting, fields) for setting in settings]
+
+
+def unshown(fields: Mapping[str, Any]) -> list[str]:
+    """The fields of a speech request that change the sound and that the page has not."""
+    return sorted(
+        name
+        for name in _OFF_PAGE & fields.keys()
+        if fields[name] != SpeechBody.model_fields[name].default
     )
-    return Choice(
-        Sampling(**by_kind["sampling"]),
-        Delivery(speaking_rate_bucket=rate, quality_buckets=quality or None, **by_kind["flag"]),
-        emotion if sliders else None,
-        Guidance(
-            speaker=by_kind["guidance"].get("cfg_scale", 1.0),
-            emotion=by_kind["guidance"].get("emotion_cfg_scale", 1.0),
-        ),
-    )
+
+
+def _shown(setting: Setting, fields: Mapping[str, Any]) -> float:
+    name, value = setting.name, fields.get(setting.name)
+    if setting.kind == "rate":
+        value = fields.get("speaking_rate_bucket")
+    elif setting.kind == "quality":
+        buckets = fields.get("quality_buckets")
+        if isinstance(buckets, Mapping) and name in buckets:
+            value = UNSET if buckets[name] is None else buckets[name]
+    elif setting.kind == "emotion" and name.startswith(SLIDER):
+        value = (fields.get("emotion_sliders") or {}).get(name.removeprefix(SLIDER))
+    elif setting.kind == "emotion":
+        value = fields.get(f"emotion_{name}")
+    return value if value is not None and _is_offered(setting.field, value) else setting.default
+
+
+def _is_offered(field: Component, value: float) -> bool:
+    if isinstance(field, gr.Dropdown):
+        return value in [choice for _, choice in field.choices or []]
+    if isinstance(field, gr.Slider):
+        return bool(field.minimum <= value <= field.maximum)
+    return isinstance(value, bool)

@@ -5,10 +5,36 @@ Errors are not here: they come from the engine and the intake, each with its own
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from engine import Control
 from studio.api.languages import LANGUAGES
+from studio.settings import Settings
 
 TITLE = "ZONOS2 Studio"
+
+SPEAK_TAB = "Speak"
+VOICES_TAB = "Voices"
+TAKES_TAB = "Takes"
+CHECK_TAB = "Check"
+
+CHECK_FILE = "Check a file"
+CHECK_INFO = (
+    "Was this sound made here, or by a studio like this one? Choose a file; it is looked at and not"
+    " kept."
+)
+SOUND_FILE = "Sound file"
+CHECKING = "Looking at the file…"
+CHECK_WHAT = "What is looked for"
+WATERMARK = "Watermark"
+WATERMARK_IS = "Hidden in the sound itself; it stays when the file is converted."
+METADATA = "Metadata"
+METADATA_IS = "Words that stand beside the sound; anybody can write or remove them."
+STATEMENT = "Signed statement"
+STATEMENT_IS = "Sealed into the file by whoever made it (C2PA); a change breaks the seal."
+FOUND = "found"
+NOT_FOUND = "not found"
+CONFIDENCE = "How clear it is, from 0 to 1:"
 SAMPLE_TEXT = (
     "Every voice carries a story. Write a line of your own here, press Speak, and listen to how it"
     " sounds."
@@ -30,6 +56,68 @@ NO_MICROPHONE = (
 )
 JUDGING = "Listening to the recording…"
 
+SAVE_VOICE = "Save this voice…"
+SAVE_VOICE_TITLE = "Save this voice"
+VOICE_NAME = "Name"
+VOICE_NAME_PLACEHOLDER = "What you call it"
+VOICE_LANGUAGE = "Language it speaks"
+NOT_SAID = "Not said"
+KEEP_CLIP = "Keep the recording too"
+KEEP_CLIP_INFO = (
+    "Then a later model can learn the voice from it. Without it only the numbers that describe the"
+    " voice are kept, and the recording is forgotten."
+)
+SAVE = "Save"
+SAVING = "Saving…"
+CANCEL = "Cancel"
+SAVE_CONSENT = "To save a voice, confirm that you may:"
+USE_CONSENT = "Before a recording may speak here, confirm that you may:"
+TICK_FIRST = "Tick the statement below your recording first, if it is true."
+CONSENT_NEEDED = "Nothing was saved: tick the statement first, if it is true."
+
+YOUR_VOICES = "Your voices"
+NO_VOICES = (
+    "No voices yet. In Speak, record or upload somebody for 5 to 20 seconds, then press “Save this"
+    " voice”."
+)
+SPEAK_WITH = "Speak with it"
+RENAME = "Rename"
+NEW_NAME = "New name"
+DELETE = "Delete"
+KEEP = "Keep"
+EXPORT = "Export"
+CLIP_KEPT = "recording kept"
+OF_THE_SCRIPTS = "stored by a script"
+SOUND_GONE = "This sound cannot be played any more."
+BLEND = "Blend two voices"
+BLEND_INFO = "A new voice between two others."
+FIRST_VOICE = "First voice"
+SECOND_VOICE = "Second voice"
+SHARE = "Share of the second, %"
+SAVE_BLEND = "Save the blend"
+BRING = "Bring a voice"
+BRING_INFO = "A voice that was exported here or from another studio, as one file."
+VOICE_FILE = "Exported voice"
+NAME_IN_FILE = "As in the file"
+BRING_VOICE = "Import"
+
+YOUR_TAKES = "Your takes"
+NO_TAKES = "Nothing spoken yet. What you make in Speak is listed here, the newest first."
+STAR = "Star"
+STAR_INFO = "A star keeps a take from making room for newer ones"
+AGAIN = "Make it again"
+AGAIN_INFO = "Speaks it once more: the same words, voice and seed, the same sound"
+USE_SETTINGS = "Use these settings"
+DOWNLOAD_SHORT = "WAV"
+SHOW_MORE = "Show older takes"
+EXPORT_ALL = "Export all"
+DELETE_ALL = "Delete all"
+DELETE_TAKE = "Delete this take? It cannot be brought back."
+DELETE_ALL_TAKES = "Delete your takes? They cannot be brought back."
+DELETE_UNSTARRED = "Those without a star"
+DELETE_STARRED = "All of them"
+STILL_SPEAKING = "Something is being spoken; stop it first, or let it end."
+
 TEXT_INFO = "What to say"
 TEXT_PLACEHOLDER = "Type or paste what should be spoken"
 LANGUAGE = "Language"
@@ -42,6 +130,8 @@ STARTING = "Starting…"
 LIVE = "Playing while it is made"
 TAKE = "Take"
 DOWNLOAD = "Download WAV"
+KEPT = "Kept under Takes."
+KEEPS_NONE = "This studio keeps no takes; download what you want to have."
 
 SEED = "Seed"
 SEED_INFO = "The same seed and settings give the same sound"
@@ -70,6 +160,19 @@ _CONTROL_NAMES = {
     "clean_speaker_background": "The recording has a clean background",
     "accurate_mode": "Accurate rather than expressive",
 }
+VOICE_SOURCES = {
+    "recording": "from a recording",
+    "embedding": "from numbers",
+    "blend": "a blend",
+    "import": "imported",
+}
+# What doors call a speaker that has no name.
+_UNNAMED_SPEAKERS = {
+    "reference": "A recording",
+    "embedding": "A recording",
+    "blend": "A blend",
+    "": "No voice",
+}
 _GUIDANCE_NAMES = {"cfg_scale": "Voice guidance", "emotion_cfg_scale": "Emotion guidance"}
 _DEVICES = {"cpu": "CPU", "cuda": "GPU"}
 
@@ -77,6 +180,11 @@ _DEVICES = {"cpu": "CPU", "cuda": "GPU"}
 def languages() -> list[tuple[str, str]]:
     """Names and codes of the languages to choose from."""
     return [("As written", AS_WRITTEN), *((name, code) for code, name in LANGUAGES.items())]
+
+
+def voice_languages() -> list[tuple[str, str]]:
+    """Names and codes of what a voice may speak, none said first."""
+    return [(NOT_SAID, AS_WRITTEN), *((name, code) for code, name in LANGUAGES.items())]
 
 
 def control_name(control: Control) -> str:
@@ -135,3 +243,82 @@ def take(voice: str, spoken_s: float, seed: int) -> str:
 def recording_used(used_s: float, level_dbfs: float) -> str:
     """The first line of the report on a recording."""
     return f"{used_s:.1f} s of sound at {level_dbfs:.0f} dBFS. This is the voice now."
+
+
+def saved(name: str) -> str:
+    """A recording has become a voice."""
+    return f"Saved as {name}. This is the voice now."
+
+
+def stored(name: str) -> str:
+    """A voice came into the library."""
+    return f"{name} is among your voices now."
+
+
+def of_the_model(name: str) -> str:
+    """A voice of the model that shares its name with an own one."""
+    return f"{name} (of the model)"
+
+
+def other_model(made_with: str) -> str:
+    """Why a voice cannot speak here."""
+    return f"Made with {made_with}; the open model cannot speak with it."
+
+
+def delete_voice(name: str) -> str:
+    """The question before a voice goes."""
+    return f"Delete {name}? It cannot be brought back."
+
+
+def speaker_name(name: str) -> str:
+    """What a take's voice is called for people."""
+    return _UNNAMED_SPEAKERS.get(name, name)
+
+
+def play(what: str) -> str:
+    """What the button of a row plays."""
+    return f"Play: {what}"
+
+
+def seconds(duration_s: float) -> str:
+    """The length of a sound."""
+    return f"{duration_s:.1f} s"
+
+
+def seed(number: int) -> str:
+    """The seed of a take."""
+    return f"seed {number}"
+
+
+def not_kept(reason: str) -> str:
+    """Why a finished take is not in the list."""
+    return f"Not kept under Takes. {reason}"
+
+
+def takes_info(settings: Settings) -> str:
+    """How long takes are kept."""
+    if not settings.max_takes:
+        return f"{KEEPS_NONE} Whoever runs it can change that (--max-takes)."
+    if settings.public:
+        return "They are kept for this visit only; download what you want to have."
+    days = "a day" if settings.takes_days == 1 else f"{settings.takes_days} days"
+    return (
+        f"The last {settings.max_takes} are kept, for {days} at most; those with a star stay until"
+        " you delete them."
+    )
+
+
+def not_on_page(names: Sequence[str]) -> str:
+    """What a take was made with that the page has no field for."""
+    return (
+        f"This take also used {', '.join(names)}, which this page has no field for. “Make it again”"
+        " uses it."
+    )
+
+
+def voice_gone(name: str) -> str:
+    """The voice of a take cannot be chosen."""
+    return (
+        f"{speaker_name(name)} cannot be chosen here any more, so the voice stays as it is. “Make"
+        " it again” still has the take's own."
+    )

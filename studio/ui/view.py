@@ -1,6 +1,7 @@
 """The components of the page and where they stand. Nothing here does anything.
 
-Three columns on a desk, two on a tablet, one on a phone: assets/ui/studio.css.
+Four tabs; that of speech has three columns on a desk, two on a tablet, one on a phone:
+assets/ui/studio.css.
 """
 
 from __future__ import annotations
@@ -11,8 +12,12 @@ import gradio as gr
 from gradio.components import Component
 
 from engine import Engine
+from studio.settings import Settings
 from studio.ui import strings
-from studio.ui.markup import header_html, status_html
+from studio.ui.check_tab import CheckView, build_check
+from studio.ui.consent_box import consent_box
+from studio.ui.desk import SHORT_LIST, choices, default_choice
+from studio.ui.markup import header_html, heading_html, status_html
 from studio.ui.panel import (
     Setting,
     delivery_settings,
@@ -20,10 +25,31 @@ from studio.ui.panel import (
     guidance_settings,
     sampling_settings,
 )
+from studio.ui.takes_tab import TakesView, build_takes
 from studio.ui.theme import WAVEFORM
+from studio.ui.voices_tab import VoicesView, build_voices
+from studio.voice_card import MAX_NAME_CHARS
+
+# The tab of speech, which other tabs lead to.
+SPEAK = "speak"
 
 # How long the files of a session stay, and how often old ones are looked for, in seconds.
 FILE_SWEEP_S, FILE_AGE_S = 600, 3600
+
+
+@dataclass(frozen=True)
+class SaveForm:
+    """The form that makes a voice of the recording, and the button that opens it."""
+
+    open: gr.Button
+    form: gr.Column
+    name: gr.Textbox
+    language: gr.Dropdown
+    keeps_clip: gr.Checkbox
+    consent: gr.Checkbox
+    save: gr.Button
+    cancel: gr.Button
+    note: gr.HTML
 
 
 @dataclass(frozen=True)
@@ -32,10 +58,14 @@ class View:
 
     blocks: gr.Blocks
     header: gr.HTML
+    kept: gr.Textbox
+    tabs: gr.Tabs
     voice: gr.Dropdown
     recording: gr.Audio
     judged: gr.State
+    has_consent: gr.Checkbox
     voice_note: gr.HTML
+    save: SaveForm
     text: gr.Textbox
     text_note: gr.HTML
     language: gr.Dropdown
@@ -45,13 +75,16 @@ class View:
     status: gr.HTML
     live: gr.Audio
     take: gr.HTML
-    download: gr.DownloadButton
+    take_id: gr.State
     seed: gr.Number
     keep_seed: gr.Checkbox
     new_seed: gr.Button
     settings: tuple[Setting, ...]
     settings_note: gr.HTML
     reset: gr.Button
+    voices: VoicesView
+    takes: TakesView
+    check: CheckView
 
     @property
     def setting_fields(self) -> list[Component]:
@@ -59,7 +92,7 @@ class View:
         return [setting.field for setting in self.settings]
 
 
-def build_view(engine: Engine) -> View:
+def build_view(engine: Engine, settings: Settings) -> View:
     """Lay out the page for what the engine's checkpoint offers."""
     parts: dict[str, object] = {}
     blocks = gr.Blocks(
@@ -67,23 +100,40 @@ def build_view(engine: Engine) -> View:
     )
     with blocks:
         parts["header"] = gr.HTML(header_html(engine), elem_id="header")
-        with gr.Row(elem_id="studio"):
-            with gr.Column(elem_id="voice-panel", min_width=0):
-                parts |= _voice_panel(engine)
-            with gr.Column(elem_id="text-panel", min_width=0):
-                parts |= _text_panel(engine)
-            with gr.Column(elem_id="delivery-panel", min_width=0):
-                parts |= _delivery_panel(engine)
-    return View(blocks=blocks, **parts)  # type: ignore[arg-type]
+        # The signed text of a visitor whose cookies are blocked; see identity.py.
+        parts["kept"] = gr.Textbox(visible=False)
+        with gr.Tabs(selected=SPEAK, elem_id="tabs") as tabs:
+            with (
+                tab(strings.SPEAK_TAB, SPEAK),
+                gr.Row(elem_id="studio"),
+            ):
+                with gr.Column(elem_id="voice-panel", elem_classes="card", min_width=0):
+                    parts |= _voice_panel(engine, settings)
+                with gr.Column(elem_id="text-panel", elem_classes="card", min_width=0):
+                    parts |= _text_panel(engine)
+                with gr.Column(elem_id="delivery-panel", elem_classes="card", min_width=0):
+                    parts |= _delivery_panel(engine)
+            with tab(strings.VOICES_TAB, "voices") as opened:
+                parts["voices"] = build_voices(engine, opened)
+            with tab(strings.TAKES_TAB, "takes") as opened:
+                parts["takes"] = build_takes(settings, opened)
+            with tab(strings.CHECK_TAB, "check"):
+                parts["check"] = build_check()
+    return View(blocks=blocks, tabs=tabs, **parts)  # type: ignore[arg-type]
 
 
-def _voice_panel(engine: Engine) -> dict[str, object]:
-    _heading(strings.VOICE)
+def tab(words: str, name: str) -> gr.Tab:
+    """A tab that stays as it is while another one is open: what plays goes on."""
+    return gr.Tab(words, id=name, elem_id=f"{name}-tab", render_children=True)
+
+
+def _voice_panel(engine: Engine, settings: Settings) -> dict[str, object]:
+    gr.HTML(heading_html(strings.VOICE))
     voice = gr.Dropdown(
-        list(engine.voices),
-        value=engine.default_voice,
+        choices(engine),
+        value=default_choice(engine),
         label=strings.VOICE_INFO,
-        filterable=len(engine.voices) > 8,
+        filterable=len(engine.voices) > SHORT_LIST,
         elem_id="voice",
     )
     # The file stays as it came: our own intake decodes it, within limits.
@@ -102,16 +152,51 @@ def _voice_panel(engine: Engine) -> dict[str, object]:
         f'<p class="info" id="no-microphone" hidden>{strings.NO_MICROPHONE}</p>',
         visible=engine.encoder is not None,
     )
+    is_asked = settings.require_consent and engine.encoder is not None
+    has_consent = consent_box(strings.USE_CONSENT, "has-consent", visible=is_asked)
     return {
         "voice": voice,
         "recording": recording,
         "judged": gr.State(None),
+        "has_consent": has_consent,
         "voice_note": gr.HTML(elem_id="voice-note"),
+        "save": _save_form(settings),
     }
 
 
+def _save_form(settings: Settings) -> SaveForm:
+    opens = gr.Button(strings.SAVE_VOICE, visible=False, elem_id="save-voice", size="md")
+    with gr.Column(visible=False, elem_id="save-form", min_width=0) as form:
+        name = gr.Textbox(
+            label=strings.VOICE_NAME,
+            placeholder=strings.VOICE_NAME_PLACEHOLDER,
+            max_length=MAX_NAME_CHARS,
+            elem_id="save-name",
+        )
+        language = gr.Dropdown(
+            strings.voice_languages(),
+            value=strings.AS_WRITTEN,
+            label=strings.VOICE_LANGUAGE,
+            elem_id="save-language",
+        )
+        keeps_clip = gr.Checkbox(
+            label=strings.KEEP_CLIP,
+            info=strings.KEEP_CLIP_INFO,
+            elem_id="save-clip",
+            visible=not settings.public,
+        )
+        agreed = consent_box(strings.SAVE_CONSENT, "save-consent")
+        with gr.Row(elem_classes="buttons"):
+            save = gr.Button(
+                strings.SAVE, variant="primary", size="md", elem_id="save", min_width=0
+            )
+            cancel = gr.Button(strings.CANCEL, size="md", elem_id="save-cancel", min_width=0)
+    note = gr.HTML(elem_id="save-note")
+    return SaveForm(opens, form, name, language, keeps_clip, agreed, save, cancel, note)
+
+
 def _text_panel(engine: Engine) -> dict[str, object]:
-    _heading(strings.TEXT)
+    gr.HTML(heading_html(strings.TEXT))
     text = gr.Textbox(
         strings.SAMPLE_TEXT,
         label=strings.TEXT_INFO,
@@ -144,7 +229,6 @@ def _text_panel(engine: Engine) -> dict[str, object]:
             buttons=[],
         )
     take = gr.HTML(elem_id="take")
-    download = gr.DownloadButton(strings.DOWNLOAD, visible=False, elem_id="download", size="md")
     return {
         "text": text,
         "text_note": text_note,
@@ -155,12 +239,12 @@ def _text_panel(engine: Engine) -> dict[str, object]:
         "status": status,
         "live": live,
         "take": take,
-        "download": download,
+        "take_id": gr.State(None),
     }
 
 
 def _delivery_panel(engine: Engine) -> dict[str, object]:
-    _heading(strings.DELIVERY)
+    gr.HTML(heading_html(strings.DELIVERY))
     delivery = [*delivery_settings(engine), *emotion_settings(engine), *guidance_settings(engine)]
     with gr.Column(elem_id="seed-panel", min_width=0):
         seed = gr.Number(
@@ -186,7 +270,3 @@ def _delivery_panel(engine: Engine) -> dict[str, object]:
         "settings_note": settings_note,
         "reset": reset,
     }
-
-
-def _heading(words: str) -> None:
-    gr.HTML(f'<h2 class="heading">{words}</h2>')

@@ -11,11 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import imageio_ffmpeg
+import numpy as np
 import pytest
 import uvicorn
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
 
 from engine import Engine
+from studio.api.speaking import Speaking
+from studio.media.pcm import to_int16
 from studio.server import create_app, listen
 from studio.settings import Settings
 
@@ -38,10 +41,16 @@ START_S = 60.0
 
 @dataclass
 class Studio:
-    """The studio as it is served, and the engine behind it."""
+    """The studio as it is served, and what is behind it."""
 
     address: str
     engine: Engine
+    speaking: Speaking
+
+    def expected(self, text: str, seed: int) -> np.ndarray:
+        """The int16 samples that everybody hears who asks for ``text`` with ``seed``."""
+        samples, rate_hz = self.engine.speak(text, seed=seed).read()
+        return to_int16(self.speaking.marker.mark(samples, rate_hz))
 
     def wait_idle(self, within_s: float) -> float:
         """Wait until the engine has no request -> seconds waited."""
@@ -74,7 +83,7 @@ def studio(
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", str(ffmpeg.parent))
         patch.setenv("GRADIO_TEMP_DIR", str(tmp_path_factory.mktemp("gradio")))
-        settings = Settings()
+        settings = Settings(data=tmp_path_factory.mktemp("data"))
         assert engine.encoder is not None
         engine.encoder.warm()
         app = create_app(engine, settings)  # closes the engine
@@ -90,7 +99,8 @@ def studio(
                 while not server.started:
                     assert time.monotonic() < deadline_s, "the server did not start"
                     time.sleep(0.01)
-                yield Studio(f"http://127.0.0.1:{listener.getsockname()[1]}", engine)
+                address = f"http://127.0.0.1:{listener.getsockname()[1]}"
+                yield Studio(address, engine, app.state.speaking)
             finally:
                 server.should_exit = True
                 thread.join(START_S)
@@ -157,7 +167,12 @@ def page(
     page.on("console", hear)
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.on("request", lambda request: requested.append(request.url))
-    page.goto(studio.address)
+    return open_studio(page, studio.address)
+
+
+def open_studio(page: Page, address: str) -> Page:
+    """Open the studio and wait until it is ready to be used."""
+    page.goto(address)
     # The seed is emptied by the first event of the page: then everything is wired.
     page.wait_for_selector("#seed input:placeholder-shown")
     return page

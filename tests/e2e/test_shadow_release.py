@@ -100,7 +100,8 @@ def shadow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
 
 @pytest.fixture(scope="module")
 def client(shadow: Engine) -> TestClient:
-    return TestClient(create_api(shadow, Settings()), raise_server_exceptions=False)
+    settings = Settings(no_watermark=True, no_metadata=True)
+    return TestClient(create_api(shadow, settings), raise_server_exceptions=False)
 
 
 @pytest.fixture(scope="module")
@@ -169,7 +170,7 @@ def test_emotion_and_guidance_are_heard(
 def test_an_emotion_that_is_not_there_is_told(client: TestClient, voice: dict[str, str]) -> None:
     for more, field, told in (
         ({"emotion_sliders": {"bored": 1}}, "emotion_sliders", "happy, sad, angry, surprised"),
-        ({"emotion_sliders": {"happy": 3}}, "emotion_sliders.happy", "0 to 2"),
+        ({"emotion_sliders": {"happy": 3}}, "emotion_sliders.happy", "-1 to 2"),
         ({"emotion_valence": 2}, "emotion_valence", "-1 to 1"),
         ({"cfg_scale": 9}, "cfg_scale", "-2 to 5"),
     ):

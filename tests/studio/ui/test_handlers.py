@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,10 +14,11 @@ import pytest
 import soundfile
 
 from engine import Engine
-from studio.api.encoding import to_int16
-from studio.settings import Settings
+from studio.media.pcm import to_int16
 from studio.ui import strings
-from studio.ui.handlers import RECORDING, Handlers, Judged, Press
+from studio.ui.desk import default_choice
+from studio.ui.performance import Press
+from studio.ui.recording import RECORDING, Judged
 from tests.studio.ui.conftest import TEXT, Page
 
 LONG = TEXT + " The people on the quay wave their hats, and the sea is calm. " * 8
@@ -57,13 +60,11 @@ def test_a_press_streams_and_ends_with_the_engines_own_samples(page: Page, engin
     assert page.shown[view.speak]["visible"]
     assert page.shown[view.seed] == 11
     assert "seed 11" in page.status()
-    path = Path(page.shown[view.download]["value"])
-    assert path.name == "zonos2-seed-11.wav"
-    samples, rate_hz = soundfile.read(path, dtype="int16")
-    expected, expected_rate_hz = engine.speak(TEXT, seed=11).read()
-    assert rate_hz == expected_rate_hz
-    np.testing.assert_array_equal(samples, to_int16(expected))
-    assert f"{len(samples) / rate_hz:.1f} s of speech" in page.status()
+    assert re.search(r'download="The-small-boat-is-tied-up-[\w-]{8}\.wav"', page.shown[view.take])
+    expected, _ = engine.speak(TEXT, seed=11).read()
+    heard = [soundfile.read(io.BytesIO(piece), dtype="int16")[0] for piece in live]
+    np.testing.assert_array_equal(np.concatenate(heard), to_int16(expected))
+    assert f"{len(expected) / 44_100:.1f} s of speech" in page.status()
 
 
 def test_without_a_kept_seed_each_press_draws_its_own(page: Page):
@@ -82,7 +83,7 @@ def test_without_a_kept_seed_each_press_draws_its_own(page: Page):
         ({"voice": "nobody"}, "voice_note", "voice: there is no voice &#x27;nobody&#x27;"),
         ({"voice": RECORDING}, "voice_note", "reference: the recording is not here"),
         ({"recording": "/gone/clip.wav"}, "voice_note", "reference: the recording is not here"),
-        ({"seed": 2**32}, "settings_note", "seed: 4294967296 is out of range"),
+        ({"seed": 2**32}, "settings_note", "seed: 4294967296 is not allowed"),
     ],
 )
 def test_a_fault_is_told_beside_its_field_and_the_next_press_works(
@@ -97,8 +98,8 @@ def test_a_fault_is_told_beside_its_field_and_the_next_press_works(
     assert 'data-state="done"' in page.status()
 
 
-def test_the_text_limit_is_the_settings_own(page: Page, engine: Engine):
-    page.handlers = Handlers(engine, Settings(max_input_chars=5), page.view)
+def test_the_text_limit_is_the_settings_own(page_with):
+    page = page_with(max_input_chars=5)
     page.run(page.press(text="Hello."))
     assert "has 6 characters and the limit is 5" in page.status()
 
@@ -107,14 +108,14 @@ def test_a_failure_of_our_own_is_told_too(page: Page, monkeypatch):
     def fail(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("studio.ui.handlers.write_wav", fail)
+    monkeypatch.setattr("studio.ui.performance.waveform_peaks", fail)
     page.run(page.press(text="Hello."))
     assert "request: the page failed (ZeroDivisionError)" in page.status()
     assert page.shown[page.view.speak]["visible"]
 
 
 def test_a_usable_recording_becomes_the_voice(page: Page, engine: Engine, clip: str):
-    listening, judged = page.run(page.handlers.judge_recording(clip, "heart"))
+    listening, judged = page.run(page.recording.judge(page.request, "", None, clip, "heart"))
     view = page.view
     assert strings.JUDGING in listening[view.voice_note]
     assert judged[view.voice]["value"] == RECORDING
@@ -137,7 +138,7 @@ def test_a_stored_voice_can_be_chosen_beside_a_recording(page: Page, clip: str):
 
 def test_an_unusable_recording_is_told_and_the_stored_voice_stays(page: Page, broken: str):
     view = page.view
-    page.run(page.handlers.judge_recording(broken, "deep"))
+    page.run(page.recording.judge(page.request, "", None, broken, "deep"))
     assert page.shown[view.voice]["value"] == "deep"
     assert '<p class="note bad">reference cannot be used' in page.shown[view.voice_note]
     assert 'data-state="error"' in page.status()
@@ -147,13 +148,19 @@ def test_an_unusable_recording_is_told_and_the_stored_voice_stays(page: Page, br
     assert 'data-state="done"' in page.status()
 
 
-def test_a_removed_recording_gives_the_default_voice_back(page: Page, engine: Engine):
-    page.run(page.handlers.judge_recording(None, RECORDING))
-    assert page.shown[page.view.voice]["value"] == engine.default_voice
-    assert page.shown[page.view.judged] is None
-    assert page.shown[page.view.voice_note] == ""
-    page.run(page.handlers.judge_recording(None, "deep"))
-    assert page.shown[page.view.voice]["value"] == "deep"
+def test_a_removed_recording_gives_the_default_voice_back_and_leaves_no_file(
+    page: Page, engine: Engine, clip: str, broken: str
+):
+    view = page.view
+    page.run(page.recording.judge(page.request, "", None, broken, "deep"))
+    page.record(clip)  # it takes the place of the other one
+    page.run(page.recording.judge(page.request, "", page.shown[view.judged], None, RECORDING))
+    assert page.shown[view.voice]["value"] == default_choice(engine)
+    assert page.shown[view.judged] is None
+    assert page.shown[view.voice_note] == ""
+    assert not Path(clip).exists() and not Path(broken).exists()
+    page.run(page.recording.judge(page.request, "", None, None, "deep"))
+    assert page.shown[view.voice]["value"] == "deep"
 
 
 def test_stop_ends_the_speech_and_the_page_is_ready_again(page: Page, engine: Engine):
@@ -235,4 +242,5 @@ def test_reset_and_new_seed(page: Page, engine: Engine):
     drawn = page.handlers.new_seed()
     assert drawn[view.keep_seed] is True
     assert 0 <= drawn[view.seed] < 2**32
-    assert page.handlers.arrived()[view.seed] is None
+    page.run(page.handlers.arrived(page.request, ""))
+    assert page.shown[view.seed] is None

@@ -7,11 +7,13 @@ from engine import Engine
 from studio.server import create_api
 from studio.settings import Settings
 from studio.ui.page import build_page, mount_page
+from tests.studio.ui.conftest import open_desk
 
 
 @pytest.fixture(scope="module")
-def blocks(engine: Engine):
-    return build_page(engine, Settings(slots=8, max_waiting=64))
+def blocks(engine: Engine, tmp_path_factory: pytest.TempPathFactory):
+    settings = Settings(slots=8, max_waiting=64, data=tmp_path_factory.mktemp("data"))
+    return build_page(open_desk(engine, settings))
 
 
 def test_speech_waits_in_the_engines_queue_alone(blocks):

@@ -6,14 +6,17 @@ import gradio as gr
 import pytest
 
 from engine import SAMPLING_RANGES, Control, Delivery, Emotion, Engine, Guidance
+from studio.api.parse import SpeechAsk, parse_speech
 from studio.ui.panel import (
     UNSET,
     Setting,
     delivery_settings,
     emotion_settings,
     guidance_settings,
-    read,
     sampling_settings,
+    setting_values,
+    speech_fields,
+    unshown,
 )
 
 CONTROLS = (
@@ -36,6 +39,12 @@ def settings(engine: Engine) -> list[Setting]:
 
 def values(settings: list[Setting], **changed: float) -> list[float]:
     return [changed.get(setting.name, setting.default) for setting in settings]
+
+
+def read(settings: list[Setting], values: list[float]) -> SpeechAsk:
+    """What the engine is asked for."""
+    fields = {"input": "Hello.", **speech_fields(settings, values)}
+    return parse_speech(fields, 100, controls=CONTROLS)
 
 
 def test_each_sampling_setting_has_the_engines_range_and_the_checkpoints_default(engine):
@@ -105,3 +114,40 @@ def test_changed_settings_arrive(settings):
         accurate_mode=False,
         clean_speaker_background=True,
     )
+
+
+def test_what_was_asked_for_is_shown_again(settings):
+    changed = {
+        "temperature": 0.7,
+        "speaking_rate": 2,
+        "lufs": UNSET,
+        "trailing_silence_s": 0,
+        "accurate_mode": False,
+    }
+    shown = values(settings, **changed)
+    assert setting_values(settings, speech_fields(settings, shown)) == shown
+    assert setting_values(settings, {}) == values(settings)
+
+
+def test_emotions_are_shown_again(engine, monkeypatch):
+    loaded = SimpleNamespace(names=("happy", "arousal"), axes=("arousal",), is_calibrated=True)
+    monkeypatch.setattr(engine.family, "emotions", loaded)
+    with gr.Blocks():
+        settings = [*emotion_settings(engine), *guidance_settings(engine)]
+    shown = [0.5, 0.25, -1.0, 2.0, 1.5]
+    assert setting_values(settings, speech_fields(settings, shown)) == shown
+
+
+def test_what_this_checkpoint_has_not_shows_the_default(settings):
+    fields = {
+        "temperature": 1e9,
+        "speaking_rate_bucket": 17,
+        "quality_buckets": {"lufs": 99, "echo": 1},
+        "accurate_mode": "yes",
+    }
+    assert setting_values(settings, fields) == values(settings)
+
+
+def test_fields_that_the_page_lacks_are_named_where_they_act(settings):
+    fields = {"speed": 1.5, "fade_out_ms": 0.0, "speed_mode": "auto", "temperature": 1.0}
+    assert unshown(fields) == ["speed"]

@@ -8,9 +8,9 @@ import pytest
 import soundfile
 
 from engine import Cancelled, Engine, FinishReason, SpeechStream, Timings
-from studio.api.encoding import to_int16
+from studio.media.pcm import to_int16
 from studio.ui import sound
-from studio.ui.sound import pieces_of, wav_bytes, waveform_peaks, write_wav
+from studio.ui.sound import pieces_of, wav_bytes, waveform_peaks
 
 RATE_HZ = 1000
 
@@ -21,7 +21,7 @@ def stream() -> SpeechStream:
 
 
 async def all_pieces(stream: SpeechStream) -> list[np.ndarray | None]:
-    return [piece async for piece in pieces_of(stream)]
+    return [piece async for piece in pieces_of(aiter(stream), stream.sample_rate_hz)]
 
 
 def test_pieces_are_the_whole_speech_the_first_one_short(engine: Engine):
@@ -40,7 +40,7 @@ def test_a_silent_engine_still_gives_a_heartbeat(stream, monkeypatch):
 
     async def listen() -> list[np.ndarray | None]:
         heard = []
-        async for piece in pieces_of(stream):
+        async for piece in pieces_of(aiter(stream), RATE_HZ):
             heard.append(piece)
             if len(heard) == 2:
                 stream.push(np.ones(500, np.float32))
@@ -65,7 +65,7 @@ def test_the_error_that_ended_it_is_raised_after_what_was_made(stream):
     stream.finish(FinishReason.CANCELLED, Cancelled("request: it was cancelled."))
 
     async def listen(heard: list) -> None:
-        async for piece in pieces_of(stream):
+        async for piece in pieces_of(aiter(stream), RATE_HZ):
             heard.append(piece)
 
     heard: list = []
@@ -74,14 +74,11 @@ def test_the_error_that_ended_it_is_raised_after_what_was_made(stream):
     assert [len(piece) for piece in heard] == [500]
 
 
-def test_a_wav_file_holds_the_samples(tmp_path):
+def test_a_piece_is_a_whole_wav_file():
     pcm = np.arange(-400, 400, dtype="<i2")
-    for source in (io.BytesIO(wav_bytes(pcm, RATE_HZ)), tmp_path / "new" / "a.wav"):
-        if not isinstance(source, io.BytesIO):
-            write_wav(source, pcm, RATE_HZ)
-        samples, rate_hz = soundfile.read(source, dtype="int16")
-        assert rate_hz == RATE_HZ
-        np.testing.assert_array_equal(samples, pcm)
+    samples, rate_hz = soundfile.read(io.BytesIO(wav_bytes(pcm, RATE_HZ)), dtype="int16")
+    assert rate_hz == RATE_HZ
+    np.testing.assert_array_equal(samples, pcm)
 
 
 def test_peaks_follow_the_loudness():
@@ -92,3 +89,23 @@ def test_peaks_follow_the_loudness():
     assert peaks[-1] == 1.0
     assert waveform_peaks(np.full(3, -32768, "<i2")) == [1.0, 1.0, 1.0]
     assert waveform_peaks(np.zeros(3, "<i2")) == [0.0, 0.0, 0.0]
+
+
+def test_closing_it_closes_what_it_reads(monkeypatch):
+    monkeypatch.setattr(sound, "HEARTBEAT_S", 0.01)
+    ended = []
+
+    async def endless():
+        try:
+            yield np.ones(1, np.float32)
+            await asyncio.sleep(60)
+        finally:
+            ended.append(True)
+
+    async def leave() -> None:
+        pieces = pieces_of(endless(), RATE_HZ)
+        assert await anext(pieces) is None
+        await pieces.aclose()
+        assert ended == [True]
+
+    asyncio.run(leave())

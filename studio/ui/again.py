@@ -1,0 +1,43 @@
+"""A take as a request once more: the same words, settings, seed and voice, so the same samples."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from anyio.to_thread import run_sync
+
+from engine import Conflict, Engine
+from studio.api.asks import Embedding, SpeakerAsk
+from studio.api.keeping import NO_SETTINGS
+from studio.api.parse import SpeechAsk
+from studio.api.speakers import default_id
+from studio.history import History
+from studio.owner import Owner
+from studio.takes import Take
+from studio.ui.desk import PAGE, Desk
+
+
+async def ask_again(desk: Desk, owner: Owner, take: Take) -> SpeechAsk:
+    """The request that speaks ``take`` again; raises ``Conflict`` where nothing could."""
+    history: History = desk.stores.history
+    vector = await run_sync(history.speaker, owner, take.id)
+    if take.model != desk.engine.name:
+        raise Conflict(
+            f"take: it was spoken by {take.model} and {desk.engine.name} is open; start the studio"
+            f" with {take.model} to make it again.",
+            field="take",
+            code="take_of_another_model",
+        )
+    how_sent = ("model", "response_format", "sample_rate", "bitrate", *NO_SETTINGS)
+    fields = {name: value for name, value in take.settings.items() if name not in how_sent}
+    ask = desk.speaking.check(fields, PAGE)
+    return replace(ask, speaker=_speaker(desk.engine, take, vector))
+
+
+def _speaker(engine: Engine, take: Take, vector: np.ndarray | None) -> SpeakerAsk:
+    """The model's own voice if it is still the same, else what the take was spoken with."""
+    own = engine.voices.get(take.voice_id or "")
+    if vector is None or (own is not None and np.array_equal(own.numpy(), vector)):
+        return SpeakerAsk(voice=None if own is None else default_id(str(take.voice_id)))
+    return SpeakerAsk(embedding=Embedding("take", vector), has_consent=True)

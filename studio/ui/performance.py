@@ -1,0 +1,223 @@
+"""One press of Speak, from the request to the finished take, as updates of the page.
+
+- However it ends, its request ends with it. It yields at least every ``HEARTBEAT_S``, because
+  Gradio closes the generator of a closed tab at a yield.
+- An error is shown beside its field and in the status line, in its own words; nothing else changes.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import gradio as gr
+import numpy as np
+from anyio.to_thread import run_sync
+
+from engine import FinishReason, GenerationFailed, SpeechStream, StudioError
+from studio.api.headers import rtf
+from studio.api.keeping import Keeping, making_of
+from studio.api.parse import SpeechAsk
+from studio.api.speaking import Spoken
+from studio.media.encode import Encoder
+from studio.media.pcm import FULL_SCALE
+from studio.owner import Owner
+from studio.takes import Making, Take, file_name
+from studio.ui import strings
+from studio.ui.desk import Desk, Update
+from studio.ui.markup import note_html, status_html, take_html
+from studio.ui.sound import pieces_of, wav_bytes, waveform_peaks
+from studio.ui.view import View
+
+log = logging.getLogger(__name__)
+
+
+class Press:
+    """One press of Speak, kept in the session's own state so that Stop can end it.
+
+    Gradio's ``cancels`` would do so from the browser, but there the end of the cancelled event and
+    the answer to Stop overtake each other: now and then the page shows an error, or keeps speaking.
+    """
+
+    def __init__(self) -> None:
+        self.is_stopped = False
+        self.is_over = False
+        self._stream: SpeechStream | None = None
+
+    def begin(self, stream: SpeechStream) -> None:
+        """Take the stream; a Stop that came before it ends it at once."""
+        self._stream = stream
+        if self.is_stopped:
+            stream.cancel()
+
+    def stop(self) -> None:
+        """End the speech, now or as soon as it begins."""
+        self.is_stopped = True
+        if self._stream is not None:
+            self._stream.cancel()
+
+
+@dataclass(frozen=True, eq=False)
+class Wish:
+    """What shall be spoken, and what the page calls the voice; None: as the voice is called."""
+
+    ask: SpeechAsk
+    voice: str | None = None
+
+
+class Performance:
+    """Speaks wishes on one page."""
+
+    def __init__(self, desk: Desk, view: View) -> None:
+        self._desk = desk
+        self._view = view
+
+    async def perform(
+        self, request: gr.Request, owner: Owner, wish: Callable[[], Awaitable[Wish]]
+    ) -> AsyncGenerator[Update, None]:
+        """Speak what ``wish`` comes to; what it raises is told like any other error."""
+        press = Press()
+        yield self._started(press)
+        spoken: Spoken | None = None
+        try:
+            wished = await wish()
+            spoken = await self._desk.speaking.begin(
+                wished.ask, owner, uuid.uuid4().hex, share=f"page:{request.session_hash}"
+            )
+            press.begin(spoken.stream)
+            async with aclosing(self._heard(spoken, owner, wished)) as updates:
+                async for update in updates:
+                    yield update
+        except StudioError as error:
+            yield self._stopped(spoken) if press.is_stopped else self.failed(error)
+        except Exception as error:
+            log.exception("the page failed on a request")
+            yield self.failed(
+                GenerationFailed(
+                    f"request: the page failed ({type(error).__name__}); press Speak again."
+                )
+            )
+        finally:
+            press.is_over = True
+            if spoken is not None:
+                spoken.close()
+        yield self._idle()
+
+    async def _heard(
+        self, spoken: Spoken, owner: Owner, wish: Wish
+    ) -> AsyncGenerator[Update, None]:
+        rate_hz = spoken.sample_rate_hz
+        speaker = spoken.speaker
+        if wish.voice is not None:
+            speaker = replace(speaker, voice_name=wish.voice)
+        making = making_of(self._desk.engine, spoken.ask.body, speaker, spoken.stream)
+        keeping = Keeping(self._desk.stores.history, owner, making, rate_hz)
+        pcm: list[np.ndarray] = []
+        async with aclosing(pieces_of(keeping.kept(spoken.chunks()), rate_hz)) as pieces:
+            async for piece in pieces:
+                if piece is not None:
+                    pcm.append(piece)
+                yield self._progress(spoken, piece)
+        whole = await run_sync(np.concatenate, pcm)
+        yield await self._finished(spoken, owner, making, whole, keeping)
+
+    def failed(self, error: StudioError) -> Update:
+        """The error's own sentence, beside the field that it names and in the status line."""
+        view = self._view
+        update: Update = {view.status: status_html("error", error.message)}
+        if error.field in ("voice", "reference", "consent"):
+            update[view.voice_note] = note_html("bad", error.message)
+        elif error.field == "input":
+            update[view.text_note] = note_html("bad", error.message)
+        elif error.field is not None:
+            update[view.settings_note] = note_html("bad", error.message)
+        return update
+
+    def _started(self, press: Press) -> Update:
+        view = self._view
+        return {
+            view.press: press,
+            view.speak: gr.update(visible=False),
+            view.stop: gr.update(visible=True),
+            view.live: gr.update(value=None),
+            view.status: status_html("starting", strings.STARTING),
+            view.text_note: "",
+            view.settings_note: "",
+        }
+
+    def _progress(self, spoken: Spoken, piece: np.ndarray | None) -> Update:
+        status = spoken.stream.status
+        if status.num_ahead is not None and status.wait_s is not None:
+            line = status_html("queued", strings.queued(status.num_ahead, status.wait_s))
+        else:
+            line = status_html("speaking", strings.speaking(spoken.duration_s))
+        update: Update = {self._view.status: line}
+        if piece is not None:
+            update[self._view.live] = wav_bytes(piece, spoken.sample_rate_hz)
+        return update
+
+    async def _finished(
+        self, spoken: Spoken, owner: Owner, making: Making, pcm: np.ndarray, keeping: Keeping
+    ) -> Update:
+        view, stream = self._view, spoken.stream
+        words = strings.done(
+            spoken.duration_s,
+            (stream.timings.ttfa_ms or 0.0) / 1e3,
+            rtf(stream),
+            stream.seed,
+            was_cut=stream.finish_reason is FinishReason.LENGTH,
+        )
+        caption = strings.take(making.voice or strings.NO_VOICE, spoken.duration_s, stream.seed)
+        if keeping.take is None:
+            sound = download = await self._file(spoken, pcm)
+            name = f"zonos2-seed-{stream.seed}.wav"
+            is_off = bool(self._desk.stores.history.note)
+            reason = strings.KEEPS_NONE if is_off else strings.not_kept(keeping.note)
+            note = note_html("info", reason)
+        else:
+            sound, download = self.addresses(owner, keeping.take)
+            name = file_name(keeping.take, "wav")
+            note = note_html("good", strings.KEPT)
+        peaks = await run_sync(waveform_peaks, pcm)
+        return {
+            view.status: status_html("done", words),
+            view.take: take_html(sound, download, name, caption, peaks) + note,
+            view.take_id: keeping.take and keeping.take.id,
+            view.seed: stream.seed,
+        }
+
+    def addresses(self, owner: Owner, take: Take) -> tuple[str, str]:
+        """Where the sound of a kept take is played, and where it comes as a WAV file."""
+        path = f"/v1/audio/takes/{take.id}/audio"
+        tickets = self._desk.tickets
+        return tickets.address(owner, path), tickets.address(owner, f"{path}?format=wav")
+
+    async def _file(self, spoken: Spoken, pcm: np.ndarray) -> str:
+        """A WAV file of the session, marked as any other -> its address."""
+        path = Path(self._view.live.GRADIO_CACHE) / uuid.uuid4().hex / "take.wav"
+        await run_sync(self._write, path, spoken, pcm)
+        return f"gradio_api/file={quote(str(path))}"
+
+    def _write(self, path: Path, spoken: Spoken, pcm: np.ndarray) -> None:
+        stream, marker = spoken.stream, self._desk.speaking.marker
+        tags = marker.tags(
+            model=self._desk.engine.name, request_id=stream.request_id, seed=stream.seed
+        )
+        encoder = Encoder("wav", spoken.sample_rate_hz, tags=tags, is_live=False)
+        body = encoder.feed(pcm.astype(np.float32) / FULL_SCALE) + encoder.finish()
+        path.parent.mkdir(parents=True)
+        path.write_bytes(marker.signed(body, "wav", tags))
+
+    def _stopped(self, spoken: Spoken | None) -> Update:
+        duration_s = 0.0 if spoken is None else spoken.duration_s
+        return {self._view.status: status_html("stopped", strings.stopped(duration_s))}
+
+    def _idle(self) -> dict[Any, Any]:
+        view = self._view
+        return {view.speak: gr.update(visible=True), view.stop: gr.update(visible=False)}
