@@ -12,7 +12,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from engine import StorageFailed
@@ -22,6 +22,7 @@ FILE = "studio.sqlite3"
 BUSY_S = 10.0
 # Raised by one whenever a table changes in a way that older code cannot read.
 VERSION = 1
+_MAKING = threading.Lock()
 
 
 class Catalogue:
@@ -35,7 +36,7 @@ class Catalogue:
         self._lock = threading.Lock()
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
+            _make_private(self._path)
         except OSError as error:
             raise StorageFailed(
                 f"--data: the folder for voices and takes cannot be used ({error.strerror});"
@@ -100,6 +101,16 @@ class Catalogue:
             finally:
                 with self._lock:
                     self._idle.append(db)
+
+
+def _make_private(path: Path) -> None:
+    """Make the file if it is missing, for this user alone.
+
+    A file that is there is never opened: closing it would drop every lock that SQLite holds on it
+    anywhere in this process, and the next writers would damage it.
+    """
+    with _MAKING, suppress(FileExistsError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
 
 
 def _connect(path: Path) -> sqlite3.Connection:

@@ -110,7 +110,7 @@ class History:
             raise StorageFailed(self.note, code="takes_off")
         self._visit(owner)
         speaker = None if making.speaker is None else to_bytes(making.speaker)
-        file = TakeFile(self._folder, sample_rate_hz, self.max_bytes)
+        file = TakeFile(self._folder, sample_rate_hz, self.max_bytes, making.comment)
         take = Take(
             id=f"take_{secrets.token_urlsafe(16)}",
             owner=owner.id,

@@ -34,10 +34,13 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 class TakeFile:
     """A new FLAC file of 16-bit mono samples in ``folder``, at most ``max_bytes`` long.
 
+    ``comment`` is what it says about itself, "" for nothing.
     Blocking, for one thread at a time. Everything raises ``StorageFailed``.
     """
 
-    def __init__(self, folder: Path, sample_rate_hz: int, max_bytes: int) -> None:
+    def __init__(
+        self, folder: Path, sample_rate_hz: int, max_bytes: int, comment: str = ""
+    ) -> None:
         self.name = secrets.token_hex(16) + _SUFFIX
         self.num_samples = 0
         self._path = folder / self.name
@@ -52,6 +55,8 @@ class TakeFile:
         self._sound = soundfile.SoundFile(
             self._sink, "w", sample_rate_hz, 1, subtype="PCM_16", format="FLAC"
         )
+        if comment:
+            self._sound.comment = comment
 
     def write(self, samples: np.ndarray) -> None:
         """Append int16 samples [n]."""

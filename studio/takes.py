@@ -24,7 +24,8 @@ class Making:
 
     ``settings`` is the request in JSON, without recordings, as it can be sent again. ``voice`` is
     what the speaker is called, ``voice_id`` the model's own voice if it is one, ``speaker`` the
-    embedding [dim] float32, or None where the model spoke without.
+    embedding [dim] float32, or None where the model spoke without. ``comment`` are the words that
+    its file says about itself.
     """
 
     text: str
@@ -34,6 +35,7 @@ class Making:
     voice_id: str | None
     model: str
     speaker: np.ndarray | None
+    comment: str = ""
 
 
 @dataclass(frozen=True)

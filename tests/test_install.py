@@ -296,7 +296,7 @@ def test_the_test_targets_choose_by_marker(fresh: FreshFolder) -> None:
         assert fresh.make(target).returncode == 0
         chosen[target] = fresh.calls()[-1]
     assert chosen == {
-        "test": "-m pytest -m not slow and not load",
+        "test": "-m pytest -m not slow and not load -n auto --maxprocesses 4 --dist loadfile",
         "slow": "-m pytest -m slow",
         "load": "-m pytest -m load",
     }

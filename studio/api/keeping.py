@@ -1,6 +1,6 @@
 """A sound that is kept as a take on its way out, without ever standing in its way.
 
-    keeping = Keeping(history, owner, making_of(engine, ask.body, speaker, stream), rate_hz)
+    keeping = Keeping(history, owner, making_of(engine, ask.body, speaker, stream, tags), rate_hz)
     async for chunk in keeping.kept(chunks):
         ...
     headers |= keeping.headers()
@@ -13,7 +13,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 
 import numpy as np
 from anyio.to_thread import run_sync
@@ -37,8 +37,17 @@ NO_SETTINGS = frozenset(
 )
 
 
-def making_of(engine: Engine, body: SpeechBody, speaker: Speaker, stream: SpeechStream) -> Making:
-    """What is known of a request that the engine has taken, as it can be asked for again."""
+def making_of(
+    engine: Engine,
+    body: SpeechBody,
+    speaker: Speaker,
+    stream: SpeechStream,
+    tags: Mapping[str, str],
+) -> Making:
+    """What is known of a request that the engine has taken, as it can be asked for again.
+
+    ``tags`` are the words for its file, as ``Marker.tags`` gives them.
+    """
     settings = body.model_dump(exclude_none=True, exclude=set(NO_SETTINGS))
     # The values in force: the defaults of another version may differ.
     settings = {**engine.family.sampling_defaults, **settings, "seed": stream.seed}
@@ -51,6 +60,7 @@ def making_of(engine: Engine, body: SpeechBody, speaker: Speaker, stream: Speech
         voice_id=speaker.voice_id,
         model=engine.name,
         speaker=None if embedding is None else embedding.detach().float().cpu().numpy(),
+        comment=tags.get("comment", ""),
     )
 
 

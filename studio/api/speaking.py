@@ -139,7 +139,7 @@ class Speaking:
         tracked.attach(stream)
         keeping = None
         if ask.body.store:
-            making = making_of(self.engine, ask.body, speaker, stream)
+            making = making_of(self.engine, ask.body, speaker, stream, tags)
             keeping = Keeping(self.history, owner, making, stream.sample_rate_hz)
         return Spoken(self, ask, speaker, stream, tracked, encoder, tags, keeping)
 
@@ -166,7 +166,7 @@ class Spoken:
         self.num_samples = 0  # of chunks that were given out
         self._speaking = speaking
         self._tracked = tracked
-        self._tags = tags
+        self.tags = tags
         self._keeping = keeping
         self._error: StudioError | None = None
         self._playback: Playback | None = None
@@ -226,7 +226,7 @@ class Spoken:
         body = await run_sync(b"".join, pieces)  # an hour of speech is 300 MB
         marker, name = self._speaking.marker, self.ask.format
         if not self.ask.is_live and marker.signs(name, is_live=False):
-            body = await run_sync(marker.signed, body, name, self._tags)
+            body = await run_sync(marker.signed, body, name, self.tags)
         return body
 
     def headers(self) -> dict[str, str]:

@@ -70,10 +70,10 @@ def _say(options: argparse.Namespace, open_engine: OpenEngine) -> int:
         )
         samples, sample_rate_hz = stream.read()
         samples = marker.mark(samples, sample_rate_hz)
+        tags = marker.tags(model=engine.name, request_id=stream.request_id, seed=stream.seed)
         if options.keep:
             asked = {"input": options.text, "voice": options.voice, "language": language}
-            print(keep_said(settings, engine, stream, samples, speaker, **asked))
-        tags = marker.tags(model=engine.name, request_id=stream.request_id, seed=stream.seed)
+            print(keep_said(settings, engine, stream, samples, speaker, tags, **asked))
     encoder = Encoder(format.name, sample_rate_hz, tags=tags, is_live=False)
     body = encoder.feed(samples) + encoder.finish()
     try:

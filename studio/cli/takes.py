@@ -11,7 +11,7 @@ import argparse
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -79,6 +79,7 @@ def keep_said(
     stream: SpeechStream,
     samples: np.ndarray,
     speaker: Speaker,
+    tags: Mapping[str, str],
     **asked: str | None,
 ) -> str:
     """Keep what ``say`` has spoken, ``asked`` for by fields of /v1 -> a sentence to print.
@@ -88,7 +89,7 @@ def keep_said(
     body = SpeechBody.model_validate(asked)
     try:
         with open_takes(settings) as history:
-            making = making_of(engine, body, speaker, stream)
+            making = making_of(engine, body, speaker, stream, tags)
             recorder = history.record(LOCAL, making, stream.sample_rate_hz)
             try:
                 recorder.write(to_int16(samples))

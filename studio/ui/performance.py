@@ -116,7 +116,7 @@ class Performance:
         speaker = spoken.speaker
         if wish.voice is not None:
             speaker = replace(speaker, voice_name=wish.voice)
-        making = making_of(self._desk.engine, spoken.ask.body, speaker, spoken.stream)
+        making = making_of(self._desk.engine, spoken.ask.body, speaker, spoken.stream, spoken.tags)
         keeping = Keeping(self._desk.stores.history, owner, making, rate_hz)
         pcm: list[np.ndarray] = []
         async with aclosing(pieces_of(keeping.kept(spoken.chunks()), rate_hz)) as pieces:
@@ -205,10 +205,7 @@ class Performance:
         return f"gradio_api/file={quote(str(path))}"
 
     def _write(self, path: Path, spoken: Spoken, pcm: np.ndarray) -> None:
-        stream, marker = spoken.stream, self._desk.speaking.marker
-        tags = marker.tags(
-            model=self._desk.engine.name, request_id=stream.request_id, seed=stream.seed
-        )
+        marker, tags = self._desk.speaking.marker, spoken.tags
         encoder = Encoder("wav", spoken.sample_rate_hz, tags=tags, is_live=False)
         body = encoder.feed(pcm.astype(np.float32) / FULL_SCALE) + encoder.finish()
         path.parent.mkdir(parents=True)

@@ -107,7 +107,7 @@ def test_it_needs_neither_torch_nor_the_web():
     ("spoil", "remedy"),
     [
         (lambda folder: (folder / FILE).write_bytes(b"no database at all " * 99), "from a copy"),
-        (lambda folder: (folder / FILE).mkdir(), "choose another"),
+        (lambda folder: (folder / FILE).mkdir(), "is writable"),
         (lambda folder: folder.rmdir() or folder.touch(), "choose another"),
     ],
 )
@@ -139,3 +139,25 @@ def test_a_full_disk_fails_one_change_and_keeps_the_rest(catalogue):
     with catalogue.writing() as db:
         db.execute("INSERT INTO notes (text) VALUES ('small')")
     assert texts(catalogue) == ["kept", "small"]
+
+
+def test_two_catalogues_here_and_one_elsewhere_lose_nothing(catalogue):
+    """Closing a file drops all locks of the process on it: the other one would think it is alone,
+    and take the journal away when it ends."""
+    second = Catalogue(catalogue.folder)
+    script = (
+        "import sys; from pathlib import Path; from studio.catalogue import Catalogue\n"
+        "theirs = Catalogue(Path(sys.argv[1]))\n"
+        "with theirs.writing() as db: db.execute(\"INSERT INTO notes (text) VALUES ('theirs')\")\n"
+        "theirs.close()"
+    )
+    command = [sys.executable, "-c", script, str(catalogue.folder)]
+    for number in range(3):
+        with catalogue.writing() as db:
+            db.execute("INSERT INTO notes (text) VALUES (?)", (f"ours {number}",))
+    subprocess.run(command, check=True)
+    assert {path.name for path in catalogue.folder.iterdir()} >= {FILE, f"{FILE}-wal"}
+    with second.writing() as db:
+        db.execute("INSERT INTO notes (text) VALUES ('second')")
+    assert texts(catalogue) == ["ours 0", "ours 1", "ours 2", "theirs", "second"]
+    second.close()

@@ -7,6 +7,7 @@ import zipfile
 
 import numpy as np
 import pytest
+import soundfile
 
 from engine import InvalidRequest, NotFound
 from studio.api.speakers import Speaker
@@ -14,6 +15,8 @@ from studio.cli.takes import add_takes_command, keep_said, open_takes
 from studio.owner import LOCAL, Owner
 from studio.settings import Settings
 from studio.takes import Making
+
+TAGS = {"comment": "AI-generated speech."}
 
 
 @pytest.fixture
@@ -87,15 +90,16 @@ def test_what_was_said_is_kept_with_its_settings(run, engine, tmp_path):
     samples, _ = stream.read()
     speaker = Speaker(engine.voices["deep"], "deep", "deep")
     asked = {"input": "Hi.", "voice": "deep", "language": "en-US"}
-    sentence = keep_said(settings, engine, stream, samples, speaker, **asked)
+    sentence = keep_said(settings, engine, stream, samples, speaker, TAGS, **asked)
     take_id = sentence.split()[-1].rstrip(".")
     assert take_id in run("list")
     with open_takes(settings) as history:
         take = history.find(LOCAL, take_id)
+        assert soundfile.SoundFile(history.path(take)).comment == TAGS["comment"]
         np.testing.assert_array_equal(
             history.speaker(LOCAL, take_id), engine.voices["deep"].numpy()
         )
     assert (take.seed, take.voice_id, take.num_samples) == (3, "deep", len(samples))
     assert take.settings["language"] == "en_us" and take.settings["voice"] == "deep"
     off = Settings(data=tmp_path / "off", max_takes=0)
-    assert "--max-takes 0" in keep_said(off, engine, stream, samples, speaker, **asked)
+    assert "--max-takes 0" in keep_said(off, engine, stream, samples, speaker, TAGS, **asked)
