@@ -70,6 +70,8 @@ class Inspection:
             sure = f"the detector says {found.confidence:.2f}, and unmarked speech stays below"
             sure = f"{where}: {sure} {FOUND}."
             return f"{sure} {self._too_short} to be very sure." if short else sure
+        if not short and not found.num_stretches:
+            return "It does not sound like speech, and only in speech can the watermark be told."
         if short:
             return f"No watermark was found, but {self._too_short} to be sure; {MIN_S:.0f} s are."
         return (

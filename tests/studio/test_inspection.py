@@ -36,6 +36,12 @@ def test_less_than_two_seconds_are_said_to_be_too_short() -> None:
     assert "too short to be very sure" in found.watermark_sentence
 
 
+def test_what_is_no_speech_is_not_judged() -> None:
+    music = replace(NOTHING, watermark=Search(False, 0.0, 0, 0))
+    assert music.watermark_sentence.startswith("It does not sound like speech")
+    assert music.summary == NOTHING.summary
+
+
 def test_part_and_speed_are_told() -> None:
     found = replace(NOTHING, watermark=Search(True, 0.97, 3, 1, 0.95))
     assert "in 1 of 3 stretches of about 10 s" in found.watermark_sentence
