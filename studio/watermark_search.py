@@ -39,11 +39,11 @@ _BANDS = 128
 _FLOOR, _HEADROOM_DB = 1e-9, 15.0
 # A moment that is not digital silence: this share of the loudest one's level in all bands.
 _HEARD_SHARE = 0.05
-# Speech below 2 kHz, in dB: on the whole, bands stand apart from their neighbours by up to 6, those
-# of chords by 10; from frame to frame they change by 5 to 8 (9 where it is clipped), those of notes
-# that begin and end by 10 and more.
+# Speech below 2 kHz, in dB: on the whole, bands stand apart from their neighbours by up to
+# 7.5, those of chords by 9 and more; from frame to frame they change by 5 to 8 (9 where it is
+# clipped), those of notes that begin and end by 10 and more.
 _QUIETEST_POWER = 1e-4  # of the loudest frame's, of those that count
-_MOST_APART_DB, _MOST_CHANGE_DB = 7.0, 9.5
+_MOST_APART_DB, _MOST_CHANGE_DB = 8.3, 9.5
 _NEIGHBOURS = 25
 _WEIGHTS = "perth_net/pretrained/implicit/perth_net_250000.pth.tar"
 

@@ -18,7 +18,6 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
@@ -33,16 +32,14 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from engine import Conflict, Engine, InvalidRequest, StudioError
-from studio.api.asks import Embedding, SpeakerAsk
+from engine import InvalidRequest, StudioError
+from studio.api.again import ask_again
 from studio.api.body import read_object
 from studio.api.doors import SGLANG
 from studio.api.headers import notes
-from studio.api.keeping import NO_SETTINGS
 from studio.api.leaving import unless_client_leaves
 from studio.api.owners import owner_of
 from studio.api.schemas import refused
-from studio.api.speakers import default_id
 from studio.api.speaking import Speaking
 from studio.api.speech import speak
 from studio.api.take_docs import (
@@ -168,18 +165,7 @@ def takes_router(speaking: Speaking, history: History) -> APIRouter:
         """Speak a take again, as a WAV file: on the same machine, the same samples."""
         owner = owner_of(request)
         take = await run_sync(history.find, owner, take_id)
-        vector = await run_sync(history.speaker, owner, take_id)
-        if take.model != speaking.engine.name:
-            raise Conflict(
-                f"take: it was spoken by {take.model} and {speaking.engine.name} is open; start the"
-                f" studio with {take.model} to make it again.",
-                field="take",
-                code="take_of_another_model",
-            )
-        how_sent = ("model", "response_format", "sample_rate", "bitrate", *NO_SETTINGS)
-        wish = {name: value for name, value in take.settings.items() if name not in how_sent}
-        ask = speaking.check(wish, SGLANG)
-        ask = replace(ask, speaker=_same_speaker(speaking.engine, take, vector))
+        ask = await ask_again(speaking, history, owner, take, SGLANG)
         return await unless_client_leaves(request, lambda: speak(speaking, ask, request))
 
     return router
@@ -235,14 +221,6 @@ def _blocks(history: History, take: Take) -> Iterator[np.ndarray]:
     with file, soundfile.SoundFile(file) as sound:
         for block in sound.blocks(_BLOCK_SAMPLES, dtype="int16"):
             yield block.astype(np.float32) / FULL_SCALE
-
-
-def _same_speaker(engine: Engine, take: Take, vector: np.ndarray | None) -> SpeakerAsk:
-    """Whoever spoke the take: the model's own voice if it is still the same, else the numbers."""
-    own = engine.voices.get(take.voice_id or "")
-    if vector is None or (own is not None and np.array_equal(own.numpy(), vector)):
-        return SpeakerAsk(voice=None if own is None else default_id(str(take.voice_id)))
-    return SpeakerAsk(embedding=Embedding("take", vector), has_consent=True)
 
 
 async def _expire(history: History) -> None:

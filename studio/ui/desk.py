@@ -23,7 +23,7 @@ from studio.ui.tickets import Tickets
 from studio.voices import Voice
 
 # The page hears the samples themselves, while they are made.
-PAGE = Door("wav", None, True)
+PAGE_DOOR = Door("wav", None, True)
 # A list of so many voices is looked through faster than it is searched.
 SHORT_LIST = 8
 

@@ -13,7 +13,7 @@ import gradio as gr
 
 from engine import draw_seed
 from studio.ui import strings
-from studio.ui.desk import PAGE, Desk, Update, offered
+from studio.ui.desk import PAGE_DOOR, Desk, Update, offered
 from studio.ui.identity import text_to_keep
 from studio.ui.markup import header_html
 from studio.ui.panel import speech_fields
@@ -68,7 +68,7 @@ class Handlers:
                 "language": None if language == strings.AS_WRITTEN else language,
                 "seed": seed if keeps_seed and seed is not None else draw_seed(),
             }
-            ask = self._desk.speaking.check(fields, PAGE)
+            ask = self._desk.speaking.check(fields, PAGE_DOOR)
             speaker, name = await self.recording.speaker(voice, path, judged, has_consent)
             body = ask.body.model_copy(update={"voice": speaker.voice})
             return Wish(replace(ask, speaker=speaker, body=body), name)

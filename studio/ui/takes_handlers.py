@@ -9,12 +9,12 @@ import gradio as gr
 from anyio.to_thread import run_sync
 
 from engine import Conflict, NotFound, StudioError
+from studio.api.again import ask_again
 from studio.api.speakers import default_id
 from studio.owner import Owner
 from studio.takes import Take
 from studio.ui import strings
-from studio.ui.again import ask_again
-from studio.ui.desk import Desk, Update
+from studio.ui.desk import PAGE_DOOR, Desk, Update
 from studio.ui.lists import Fault, TakeRow, takes_html
 from studio.ui.markup import note_html
 from studio.ui.panel import setting_values, unshown
@@ -70,7 +70,7 @@ class TakesHandlers:
             if press is not None and not press.is_over:
                 raise Conflict(strings.STILL_SPEAKING)
             take = await run_sync(self._history.find, owner, which)
-            ask = await ask_again(self._desk, owner, take)
+            ask = await ask_again(self._desk.speaking, self._history, owner, take, PAGE_DOOR)
         except StudioError as error:
             yield await self._listed(owner, num_shown, Fault(which, "", error.message))
             return

@@ -9,30 +9,33 @@ from anyio.to_thread import run_sync
 
 from engine import Conflict, Engine
 from studio.api.asks import Embedding, SpeakerAsk
+from studio.api.doors import Door
 from studio.api.keeping import NO_SETTINGS
 from studio.api.parse import SpeechAsk
 from studio.api.speakers import default_id
+from studio.api.speaking import Speaking
 from studio.history import History
 from studio.owner import Owner
 from studio.takes import Take
-from studio.ui.desk import PAGE, Desk
 
 
-async def ask_again(desk: Desk, owner: Owner, take: Take) -> SpeechAsk:
+async def ask_again(
+    speaking: Speaking, history: History, owner: Owner, take: Take, door: Door
+) -> SpeechAsk:
     """The request that speaks ``take`` again; raises ``Conflict`` where nothing could."""
-    history: History = desk.stores.history
     vector = await run_sync(history.speaker, owner, take.id)
-    if take.model != desk.engine.name:
+    engine = speaking.engine
+    if take.model != engine.name:
         raise Conflict(
-            f"take: it was spoken by {take.model} and {desk.engine.name} is open; start the studio"
+            f"take: it was spoken by {take.model} and {engine.name} is open; start the studio"
             f" with {take.model} to make it again.",
             field="take",
             code="take_of_another_model",
         )
     how_sent = ("model", "response_format", "sample_rate", "bitrate", *NO_SETTINGS)
     fields = {name: value for name, value in take.settings.items() if name not in how_sent}
-    ask = desk.speaking.check(fields, PAGE)
-    return replace(ask, speaker=_speaker(desk.engine, take, vector))
+    ask = await run_sync(speaking.check, fields, door)
+    return replace(ask, speaker=_speaker(engine, take, vector))
 
 
 def _speaker(engine: Engine, take: Take, vector: np.ndarray | None) -> SpeakerAsk:
