@@ -135,6 +135,7 @@ def test_what_is_too_short_for_the_network_is_not_found() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_at_least_99_of_100_outputs_are_found_and_none_that_is_unmarked(engine: Engine) -> None:
     from bench.watermark import human_alarms, speak_outputs
 

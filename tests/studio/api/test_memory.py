@@ -62,6 +62,7 @@ def ask(address: str, recording: bytes, number: int, *, leaves: bool) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_three_hundred_voices_leave_nothing_behind(server, engine, recording) -> None:
     address = getattr(server, "address", server)
     for number in range(NUM_WARM_UP):
