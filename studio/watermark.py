@@ -1,6 +1,6 @@
 """The inaudible mark in the sound: Perth's, applied as the fixed filter that it is.
 
-Measured (bench/README.md): what Perth's network adds to a signal is, to one part in 300 of its
+Measured (bench/README.md): what Perth's network adds to a signal is, to one part in 500 of its
 energy, always the same gain in each of 128 narrow bands below 2 kHz, whoever speaks and however
 loud. So the residual (marked minus original) is a convolution. Its impulse response is worked out
 on Perth's own grid of 32 kHz and written down for the rate of the sound.
