@@ -184,13 +184,13 @@ class Engine:
     def voice(self, name: str | None) -> Tensor | None:
         """The embedding of a named voice; None or "default" is the default voice.
 
-        Raises ``NotFound`` with near names.
+        Raises ``NotFound`` with the ten nearest names, in the order of the alphabet.
         """
         if name is None or name == "default":
             return None if self.default_voice is None else self.voices[self.default_voice]
         if name in self.voices:
             return self.voices[name]
-        near = difflib.get_close_matches(name, self.voices, n=10, cutoff=0.0)
+        near = sorted(difflib.get_close_matches(name, self.voices, n=10, cutoff=0.0))
         raise NotFound(
             f"voice: there is no voice {name[:64]!r}; choose one of {', '.join(near) or 'none'}.",
             field="voice",
