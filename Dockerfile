@@ -30,6 +30,8 @@ RUN make install
 COPY --chown=studio LICENSE NOTICE app.py ./
 COPY --chown=studio assets ./assets
 COPY --chown=studio engine ./engine
+# Numbers and dates of nine languages are then read by grammars from the first request on.
+RUN .venv/bin/python -m engine.text.grammars
 COPY --chown=studio studio ./studio
 
 EXPOSE 7860

@@ -23,7 +23,7 @@ os.path.lexists(link) and os.remove(link); \
 os.symlink(os.path.relpath(program, "$(BIN)"), link)
 endef
 
-.PHONY: help run test slow load fuzz lint bench bench-full install install-dev install-training chromium constraints
+.PHONY: help run test slow load fuzz lint bench bench-full grammars install install-dev install-training chromium constraints
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 18
@@ -53,6 +53,9 @@ bench: $(VENV)/.runtime  ## the measurements of bench/ (ARGS goes to them)
 
 bench-full: $(VENV)/.runtime  ## the release at full size with random weights (15.3 GB in FOLDER)
 	$(RUN) bench.full --folder $(or $(FOLDER),$(HOME)/.cache/zonos2-studio/full) $(ARGS)
+
+grammars: $(VENV)/.runtime  ## the text grammars of nine languages, 5 minutes (ARGS: LANGUAGE... --folder FOLDER)
+	$(RUN) engine.text.grammars $(ARGS)
 
 install: $(VENV)/.runtime  ## what `make run` needs
 install-dev: $(VENV)/.dev  ## what tests and checks need

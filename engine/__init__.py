@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         Unavailable,
     )
     from engine.family import Control
+    from engine.repair import Repair
     from engine.request import (
         Delivery,
         Emotion,
@@ -37,7 +38,27 @@ if TYPE_CHECKING:
     )
     from engine.sampling.settings import SAMPLING_RANGES, Range
     from engine.speaker.blend import average, slerp
-    from engine.stream import SpeechStream, StreamStatus
+    from engine.stream import SpeechStream, SpokenChunk, StreamStatus
+    from engine.text import (
+        DETECT,
+        Normalised,
+        Normaliser,
+        Span,
+        default_grammar_folder,
+        detect_language,
+    )
+    from engine.text.clean import Cleaning
+    from engine.text.dictionary import (
+        MAX_PRONUNCIATIONS,
+        Dictionary,
+        Pronunciation,
+        check_pronunciation,
+        check_pronunciations,
+    )
+    from engine.text.markup import Pause, Spoken
+    from engine.text.prepare import Prepared, arrange, prepare
+    from engine.text.scripts import MAX_TURNS, Turn, read_script
+    from engine.text.subtitles import Cue, write_srt, write_vtt
     from engine.validate import (
         EMOTION_RANGES,
         GUIDANCE_RANGES,
@@ -55,26 +76,42 @@ _HOMES = {
         "Unavailable"
     ),
     "engine.family": "Control",
+    "engine.repair": "Repair",
     "engine.request": "Delivery Emotion FinishReason Guidance Sampling SpeechRequest Timings",
     "engine.sampling.settings": "Range SAMPLING_RANGES",
     "engine.speaker.blend": "average slerp",
-    "engine.stream": "SpeechStream StreamStatus",
+    "engine.stream": "SpeechStream SpokenChunk StreamStatus",
+    "engine.text": "DETECT Normalised Normaliser Span default_grammar_folder detect_language",
+    "engine.text.clean": "Cleaning",
+    "engine.text.dictionary": (
+        "MAX_PRONUNCIATIONS Dictionary Pronunciation check_pronunciation check_pronunciations"
+    ),
+    "engine.text.markup": "Pause Spoken",
+    "engine.text.prepare": "Prepared arrange prepare",
+    "engine.text.scripts": "MAX_TURNS Turn read_script",
+    "engine.text.subtitles": "Cue write_srt write_vtt",
     "engine.validate": "EMOTION_RANGES GUIDANCE_RANGES MAX_SEED MAX_TEXT_CHARS SLIDER_RANGE",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 __all__ = [
+    "DETECT",
     "EMOTION_RANGES",
     "GUIDANCE_RANGES",
+    "MAX_PRONUNCIATIONS",
     "MAX_SEED",
     "MAX_TEXT_CHARS",
+    "MAX_TURNS",
     "SAMPLING_RANGES",
     "SLIDER_RANGE",
     "Cancelled",
     "CheckpointError",
+    "Cleaning",
     "Conflict",
     "Control",
+    "Cue",
     "Delivery",
+    "Dictionary",
     "Emotion",
     "Engine",
     "EngineStats",
@@ -84,22 +121,41 @@ __all__ = [
     "Guidance",
     "InvalidReference",
     "InvalidRequest",
+    "Normalised",
+    "Normaliser",
     "NotFound",
     "OwnerShareUsed",
+    "Pause",
+    "Prepared",
+    "Pronunciation",
     "QueueFull",
     "Range",
+    "Repair",
     "Sampling",
+    "Span",
     "SpeechRequest",
     "SpeechStream",
+    "Spoken",
+    "SpokenChunk",
     "StorageFailed",
     "StreamStatus",
     "StudioError",
     "Timings",
     "TooLarge",
+    "Turn",
     "Unavailable",
+    "arrange",
     "average",
+    "check_pronunciation",
+    "check_pronunciations",
+    "default_grammar_folder",
+    "detect_language",
     "draw_seed",
+    "prepare",
+    "read_script",
     "slerp",
+    "write_srt",
+    "write_vtt",
 ]
 
 

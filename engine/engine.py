@@ -25,11 +25,11 @@ import torch
 from torch import Tensor
 
 from engine.codec.base import Codec, open_codec
-from engine.errors import Cancelled, CheckpointError, InvalidRequest, NotFound, Unavailable
-from engine.family import Context, Family, PromptPlan, family_of
+from engine.errors import Cancelled, CheckpointError, NotFound, Unavailable
+from engine.family import Family, family_of
 from engine.hub import locate
 from engine.job import Job
-from engine.longform import plan_segments
+from engine.longform import plan_speech
 from engine.loop import EngineLoop
 from engine.queue import AdmissionQueue
 from engine.request import (
@@ -261,14 +261,7 @@ class Engine:
         """
         text = check_request(request, self.family)
         sampling = resolve(request.sampling, self.family.sampling_defaults)
-        segments = plan_segments(text, self.family.segment_chars)
-        # Controls, twins and room are alike for every segment: the longest shows whether they hold.
-        longest = max(segments, key=len)
-        context = None
-        if self.family.continues and len(segments) > 1:
-            context = Context(longest, torch.empty(0, self.family.num_codebooks).long(), True)
-        plan = self.family.plan(longest, request, context)
-        self._check_room(plan)
+        segments, num_lanes = plan_speech(request, text, self.family, self.num_slots)
         timings = Timings(submitted_s=self._clock())
         stream = SpeechStream(
             request.request_id,
@@ -278,7 +271,9 @@ class Engine:
             on_cancel=lambda: self._cancel(job),
             place=lambda: self._place(job),
         )
-        job = Job(request, segments, sampling, stream, self.family, self.codec, len(plan.prompts))
+        job = Job(
+            request, segments, sampling, stream, self.family, self.codec, num_lanes, self._clock
+        )
         with self._changed:
             if self._is_draining:
                 raise Unavailable(
@@ -288,20 +283,6 @@ class Engine:
             queue.put(job, wait_s=math.ceil(self._wait_s(len(queue))))
             self._changed.notify_all()
         return stream
-
-    def _check_room(self, plan: PromptPlan) -> None:
-        if len(plan.prompts) > self.num_slots:
-            raise InvalidRequest(
-                f"cfg_scale: this guidance needs {len(plan.prompts)} slots and the engine has"
-                f" {self.num_slots}; use fewer kinds of guidance or start it with more slots.",
-                field="cfg_scale",
-            )
-        if plan.num_rows + self.family.num_codebooks >= self.family.max_rows:
-            raise InvalidRequest(
-                f"input: the prompt has {plan.num_rows} rows and the model's context is"
-                f" {self.family.max_rows}; shorten the longest sentence.",
-                field="input",
-            )
 
     def _cancel(self, job: Job) -> None:
         with self._changed:
@@ -323,6 +304,8 @@ class Engine:
         timings = job.stream.timings
         if timings.admitted_s is not None and timings.finished_s is not None:
             served_s = timings.finished_s - timings.admitted_s
+            # Between segments a slot is given up to those who wait: they wait for one of them.
+            served_s /= max(1, len(job.stream.chunks_spoken))
             self._mean_service_s += SERVICE_SMOOTHING * (served_s - self._mean_service_s)
 
     # Life ------------------------------------------------------------------------------------

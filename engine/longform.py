@@ -1,53 +1,111 @@
-"""A long text as a plan of stretches that one prompt each can carry.
+"""A text with its pauses as a plan of segments that one prompt each can carry.
 
-- Joining the stretches with spaces gives the text again, up to whitespace: nothing is lost.
-- Cuts fall after sentences, else after clauses, else between words, else (unspaced scripts)
-  between characters; a sentence without inner punctuation is kept whole up to twice the limit.
+- A segment is a sentence, so that its place in the audio is known; short sentences share one, and
+  long ones are cut where people pause (``engine.text.sentences``).
+- Segments joined are the text again up to white space, but for stretches with nothing to speak.
 """
 
 from __future__ import annotations
 
-import re
-from itertools import pairwise
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from itertools import groupby
 
-# A sentence ends after . ! ? … (with closing quotes) before white space, after 。！？ at once, and
-# at the end of a paragraph.
-_SENTENCE_END = re.compile(r"(?<=[.!?…])[\"'”’)\]]*\s+|(?<=[。！？])[”’」』）]*|\n\s*\n")
-_CLAUSE_END = re.compile(r"(?<=[,;:—–])\s+|(?<=[，；：、])")
+import torch
+
+from engine.errors import InvalidRequest
+from engine.family import Context, Family
+from engine.pace import delivery_at
+from engine.request import SpeechRequest
+from engine.text.markup import Pause, Spoken, pieces
+from engine.text.sentences import plan_chunks, sentences
+
+# A sentence shorter than this share of a segment joins its neighbour: one or two words alone are
+# what a small model says worst.
+SHORT_SHARE = 1 / 3
 
 
-def plan_segments(text: str, max_chars: int) -> list[str]:
-    """Cut ``text`` into stretches of about ``max_chars`` characters, at natural borders."""
-    segments: list[str] = []
-    for sentence in _pieces(text, _SENTENCE_END):
-        for part in _fit(sentence, max_chars):
-            if segments and len(segments[-1]) + 1 + len(part) <= max_chars:
-                segments[-1] += " " + part
-            else:
-                segments.append(part)
+@dataclass(frozen=True)
+class Segment:
+    """A stretch of text that one prompt carries, the silences beside it, and its pace.
+
+    ``pace`` multiplies the speed of the request. Only the last segment has a pause after it.
+    """
+
+    text: str
+    pace: float = 1.0
+    pause_before_ms: int = 0
+    pause_after_ms: int = 0
+
+
+def plan_speech(
+    request: SpeechRequest, text: str, family: Family, num_slots: int
+) -> tuple[list[Segment], int]:
+    """The segments of a request whose stripped text is ``text``, and how many slots they need.
+
+    Raises ``InvalidRequest`` where the slots or the model's context cannot hold them.
+    """
+    said = request.pieces or pieces(text)
+    segments = plan_segments(said, family.segment_chars, request.language)
+    if not segments:
+        raise InvalidRequest(
+            "input: nothing of the text has a letter or number to speak; send some words.",
+            field="input",
+        )
+    # Twins and room are alike for every segment: the longest shows whether they hold.
+    longest = max(segments, key=lambda segment: len(segment.text))
+    context = None
+    if family.continues and len(segments) > 1:
+        context = Context(longest.text, torch.empty(0, family.num_codebooks).long(), True)
+    delivery = delivery_at(longest.pace, request.delivery, family.controls)
+    plan = family.plan(longest.text, replace(request, delivery=delivery), context)
+    num_lanes = len(plan.prompts)
+    if num_lanes > num_slots:
+        raise InvalidRequest(
+            f"cfg_scale: this guidance needs {num_lanes} slots and the engine has {num_slots}; use"
+            " fewer kinds of guidance or start it with more slots.",
+            field="cfg_scale",
+        )
+    if plan.num_rows + family.num_codebooks >= family.max_rows:
+        raise InvalidRequest(
+            f"input: the prompt has {plan.num_rows} rows and the model's context is"
+            f" {family.max_rows}; shorten the longest sentence.",
+            field="input",
+        )
+    return segments, num_lanes
+
+
+def plan_segments(
+    said: Iterable[Spoken | Pause], max_chars: int, language: str | None = None
+) -> list[Segment]:
+    """What is said and where it is silent, in segments of at most about ``max_chars`` characters.
+
+    Neighbours of one rate are one text. A stretch without a letter or number is not spoken.
+    """
+    segments: list[Segment] = []
+    pause_ms = 0
+    for rate, group in groupby(said, key=lambda piece: getattr(piece, "rate", None)):
+        run = list(group)
+        pause_ms += sum(piece.ms for piece in run if isinstance(piece, Pause))
+        text = "".join(piece.text for piece in run if isinstance(piece, Spoken))
+        for stretch in _stretches(text, max_chars, language):
+            if any(unicodedata.category(char)[0] in "LN" for char in stretch):
+                segments.append(Segment(stretch.strip(), rate or 1.0, pause_ms))
+                pause_ms = 0
+    if segments and pause_ms:
+        segments[-1] = replace(segments[-1], pause_after_ms=pause_ms)
     return segments
 
 
-def _pieces(text: str, border: re.Pattern[str]) -> list[str]:
-    """``text`` cut at every ``border``; what the border matched stays with the piece before it."""
-    cuts = [0, *(match.end() for match in border.finditer(text)), len(text)]
-    pieces = (" ".join(text[a:b].split()) for a, b in pairwise(cuts))
-    return [piece for piece in pieces if piece]
-
-
-def _fit(sentence: str, max_chars: int) -> list[str]:
-    """Cut one sentence that is too long, near its middle, until every part fits."""
-    if len(sentence) <= max_chars:
-        return [sentence]
-    parts = _pieces(sentence, _CLAUSE_END)
-    if len(parts) == 1:
-        if len(sentence) <= 2 * max_chars:
-            return parts
-        parts = sentence.split(" ")
-    if len(parts) == 1:
-        middle = len(sentence) // 2
-        return _fit(sentence[:middle], max_chars) + _fit(sentence[middle:], max_chars)
-    balanced = min(
-        range(1, len(parts)), key=lambda i: abs(len(" ".join(parts[:i])) * 2 - len(sentence))
-    )
-    return _fit(" ".join(parts[:balanced]), max_chars) + _fit(" ".join(parts[balanced:]), max_chars)
+def _stretches(text: str, max_chars: int, language: str | None) -> list[str]:
+    if len(text) <= max_chars:
+        return plan_chunks(text, max_chars, language)
+    groups: list[str] = []
+    for sentence in sentences(text, language):
+        shorter = min(len(sentence), len(groups[-1])) if groups else max_chars
+        if shorter < SHORT_SHARE * max_chars and len(groups[-1]) + len(sentence) <= max_chars:
+            groups[-1] += sentence
+        else:
+            groups.append(sentence)
+    return [part for group in groups for part in plan_chunks(group, max_chars, language)]

@@ -4,6 +4,7 @@
 - A request that fails is ended with its own error; the others do not notice. A failure of a whole
   decode step ends the requests that were in it.
 - Cancelled requests lose their slot at the start of the next step.
+- Between two segments a request gives its slot to those who wait, and waits in turn.
 - ``heartbeat_s`` is renewed each step, so that a stuck thread can be noticed from outside.
 """
 
@@ -70,8 +71,8 @@ class EngineLoop(threading.Thread):
                 self.heartbeat_s = self._clock()
                 if not self._step_or_fail():
                     with self._changed:
-                        if not self._stopping and not self._scheduler.queue:
-                            is_parked = bool(self._scheduler.live)
+                        is_parked = bool(self._scheduler.live)
+                        if not self._stopping and (is_parked or not self._scheduler.queue):
                             self._changed.wait(PARKED_POLL_S if is_parked else 1.0)
         for job in [*self._scheduler.live, *self._scheduler.queue]:
             self._end(job, FinishReason.CANCELLED, Cancelled("request: the studio was closed."))
@@ -93,11 +94,11 @@ class EngineLoop(threading.Thread):
         with self._changed:
             for job in [job for job in self._scheduler.live if job.is_cancelled]:
                 self._end(job, FinishReason.CANCELLED, Cancelled("request: it was cancelled."))
+            self._give_way()
             plan = self._scheduler.next_step()
         now_s = self._clock()
         for job in self._scheduler.live:
-            if job.stream.timings.admitted_s is None:
-                job.stream.timings.admitted_s = now_s
+            job.note_turn(now_s)
         if plan.is_idle:
             return False
         drawn: list[tuple[list[Job], Tensor]] = []
@@ -109,6 +110,16 @@ class EngineLoop(threading.Thread):
             self._contained(jobs, partial(self._draw, logits=logits))
         self._hand_out([job for jobs, _ in drawn for job in jobs if job.slots])
         return True
+
+    def _give_way(self) -> None:
+        """Jobs that can wait between two segments leave their slots if anybody else waits."""
+        for job in list(self._scheduler.live):
+            if self._scheduler.queue and job.may_give_way(self._clock()):
+                self._sampler.stop(job.main_slot)
+                self._last_codes.pop(job, None)
+                self._scheduler.release(job)
+                self._scheduler.queue.put_back(job)
+                job.give_way()
 
     def _contained(
         self, jobs: list[Job], run: Callable[[list[Job]], Tensor | None]
@@ -145,7 +156,7 @@ class EngineLoop(threading.Thread):
 
     def _draw(self, jobs: list[Job], logits: Tensor) -> None:
         """Draw the next row of ``jobs`` from logits [n, C, V]; rows do not influence each other."""
-        frames = [job.num_sampled for job in jobs]
+        frames = [job.noise_row for job in jobs]
         codes = self._sampler.draw([job.main_slot for job in jobs], frames, logits)  # [n, C]
         is_sound = torch.isfinite(logits).flatten(1).all(dim=1)
         for job, row, row_codes, sound in zip(
@@ -166,11 +177,11 @@ class EngineLoop(threading.Thread):
         waiting = list(jobs)
         while windows := [(job, window) for job in waiting if (window := job.next_window())]:
             for job, window, samples in self._decoded(windows):
-                if job.stream.timings.first_chunk_s is None:
-                    job.stream.timings.first_chunk_s = self._clock()
-                job.take_samples(window, samples)
+                self._contained([job], partial(_take_samples, window=window, samples=samples))
             waiting = [job for job, _ in windows if job.slots]
         for job in jobs:
+            if job.slots:
+                self._contained([job], lambda jobs: jobs[0].settle())
             if job.is_done and job.slots:
                 fault = job.fault
                 self._end(job, FinishReason.FAILED if fault else job.finish_reason, fault)
@@ -200,6 +211,11 @@ class EngineLoop(threading.Thread):
         job.stream.timings.finished_s = self._clock()
         job.stream.finish(reason, error)
         self._on_end(job)
+
+
+def _take_samples(jobs: Sequence[Job], window: Window, samples: Tensor) -> None:
+    for job in jobs:
+        job.take_samples(window, samples)
 
 
 def _guided(jobs: Sequence[Job], lanes: list[Tensor]) -> Tensor:

@@ -61,6 +61,10 @@ class AdmissionQueue(Generic[T]):
             )
         self._by_owner.setdefault(item.owner, deque()).append(item)
 
+    def put_back(self, item: T) -> None:
+        """Let an item that was taken wait again, behind its owner's others; it is never refused."""
+        self._by_owner.setdefault(item.owner, deque()).append(item)
+
     def peek(self) -> T | None:
         """The item that ``take`` would give."""
         return next(iter(self), None)

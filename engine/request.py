@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 
 import torch
 
+from engine.text.markup import Pause, Spoken
+
 
 @dataclass(frozen=True)
 class Sampling:
@@ -93,7 +95,8 @@ class Guidance:
 class SpeechRequest:
     """One ask. ``speaker`` is a speaker embedding [speaker_dim] float32, or None for no voice.
 
-    ``voice_id`` names the stored voice it came from, for calibrations kept by voice.
+    ``voice_id`` names the stored voice it came from, for calibrations kept by voice. ``pieces``, if
+    there are any, are what is said of ``text`` and where it is silent.
     """
 
     text: str
@@ -107,6 +110,7 @@ class SpeechRequest:
     max_new_frames: int | None = None
     language: str | None = None
     owner: str = "local"
+    pieces: tuple[Spoken | Pause, ...] = ()
     request_id: str = field(default_factory=lambda: uuid.uuid4().hex)
 
 

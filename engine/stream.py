@@ -14,13 +14,26 @@ import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from engine.errors import Cancelled, StudioError
+from engine.repair import Repair
 from engine.request import FinishReason, Timings
 
 BUFFER_S = 10.0
+
+
+class SpokenChunk(NamedTuple):
+    """A stretch of the text and where it sounds: from its first sounding frame to its last one.
+
+    Samples count from the beginning of the stream, pauses included.
+    """
+
+    text: str
+    begin_sample: int
+    end_sample: int
 
 
 @dataclass(frozen=True)
@@ -34,7 +47,11 @@ class StreamStatus:
 
 
 class SpeechStream:
-    """One request's audio and fate. Made by ``Engine.submit``; one reader at a time."""
+    """One request's audio and fate. Made by ``Engine.submit``; one reader at a time.
+
+    ``chunks_spoken`` tells what of the text has been said and when, and ``repairs`` what had to be
+    made again; both grow while it is spoken.
+    """
 
     def __init__(
         self,
@@ -50,6 +67,8 @@ class SpeechStream:
         self.sample_rate_hz = sample_rate_hz
         self.timings = timings
         self.finish_reason: FinishReason | None = None
+        self.chunks_spoken: list[SpokenChunk] = []
+        self.repairs: list[Repair] = []
         self._on_cancel = on_cancel
         self._place = place
         self._chunks: deque[np.ndarray] = deque()
@@ -100,7 +119,7 @@ class SpeechStream:
         """Where the request is now."""
         if self.finish_reason is not None:
             return StreamStatus(self.finish_reason.value, spoken_s=self.spoken_s)
-        place = self._place()
+        place = self._place() if not self._num_samples else None  # else it waits between segments
         if place is not None:
             return StreamStatus("queued", num_ahead=place[0], wait_s=place[1])
         return StreamStatus("speaking", spoken_s=self.spoken_s)

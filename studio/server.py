@@ -19,7 +19,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match, Route
 from starlette.types import Receive, Scope, Send
 
-from engine import Engine, InvalidRequest
+from engine import Engine, InvalidRequest, Normaliser
 from studio.api.batch import batch_router
 from studio.api.docs import completed
 from studio.api.docs_page import docs_router
@@ -65,12 +65,15 @@ def create_api(engine: Engine, settings: Settings) -> FastAPI:
 
     stores = open_stores(settings)
     speakers = Speakers(engine, settings, stores.voices, stores.sessions)
+    normaliser = Normaliser(settings.grammar_folder)
     speaking = Speaking(engine, settings, speakers, stores.history, Marker(settings))
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        normaliser.warm(["en_us"])
         yield
         await run_sync(engine.close)
+        await run_sync(normaliser.close)
         await run_sync(stores.close)
 
     app = _DocumentedApi(
@@ -93,6 +96,7 @@ def create_api(engine: Engine, settings: Settings) -> FastAPI:
     add_error_handlers(app)
     app.state.stores = stores
     app.state.speaking = speaking
+    app.state.normaliser = normaliser
     app.include_router(speech_router(speaking))
     app.include_router(batch_router(speaking))
     app.include_router(speech_socket_router(speaking))

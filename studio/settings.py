@@ -17,7 +17,7 @@ from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from engine import MAX_TEXT_CHARS, InvalidRequest
+from engine import MAX_TEXT_CHARS, InvalidRequest, default_grammar_folder
 
 _YES, _NO = {"1", "true", "yes", "on"}, {"0", "false", "no", "off"}
 
@@ -184,6 +184,13 @@ class Settings:
         metavar="FOLDER",
         is_masked=True,
     )
+    grammars: Path | None = _option(  # noqa: RUF009 -- it is a field
+        None,
+        _new_folder,
+        "folder of the grammars that read numbers; your own cache if left out",
+        metavar="FOLDER",
+        is_masked=True,
+    )
     max_voices: int = _option(200, _whole(0, 10_000), "voices that one owner may store")
     max_takes: int = _option(
         200, _whole(0, 10_000), "takes kept per owner, the oldest go first; 0 keeps none"
@@ -242,6 +249,11 @@ class Settings:
             return self.data
         home = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
         return Path(home) / "zonos2-studio"
+
+    @property
+    def grammar_folder(self) -> Path:
+        """Where the grammars are that read numbers."""
+        return default_grammar_folder() if self.grammars is None else self.grammars
 
     def __str__(self) -> str:
         """The options that differ from their defaults, masked, for the log."""

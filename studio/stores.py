@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from studio import consent, history, voices
+from studio import consent, dictionary, history, voices
 from studio.catalogue import Catalogue
+from studio.dictionary import Words
 from studio.owner import Identity, signing_key
 from studio.session_voices import SessionVoices
 from studio.settings import Settings
@@ -22,6 +23,7 @@ class Stores:
     voices: VoiceLibrary
     sessions: SessionVoices
     history: history.History
+    words: Words
 
     def close(self) -> None:
         """Close the database."""
@@ -32,7 +34,7 @@ class Stores:
 def open_stores(settings: Settings) -> Stores:
     """Open the data folder of ``settings``; raises ``StorageFailed`` when it cannot be used."""
     folder = settings.data_folder
-    catalogue = Catalogue(folder, consent.SCHEMA, history.SCHEMA, voices.SCHEMA)
+    catalogue = Catalogue(folder, consent.SCHEMA, dictionary.SCHEMA, history.SCHEMA, voices.SCHEMA)
     takes = open_history(settings, catalogue)
     return Stores(
         catalogue,
@@ -45,4 +47,5 @@ def open_stores(settings: Settings) -> Stores:
         ),
         SessionVoices(),
         takes,
+        Words(catalogue),
     )

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from engine import Engine, Guidance, InvalidRequest, Sampling, SpeechRequest
+from engine import Delivery, Engine, Guidance, InvalidRequest, Sampling, SpeechRequest
 from engine.codec.delay import unshear
 from engine.family import Context
 from engine.zonos2.config import Zonos2Config
@@ -34,8 +34,11 @@ def ask(engine: Engine, **more: Any) -> SpeechRequest:
     speaker = torch.randn(
         engine.family.speaker_dim or 0, generator=torch.Generator().manual_seed(3)
     )
+    # At such a rate, half a second of noise is not far too short for a sentence.
+    delivery = Delivery(speaking_rate=300.0)
     sampling = Sampling(temperature=1.0)
-    return SpeechRequest(" ".join(SENTENCES), speaker, sampling=sampling, seed=4, **more)
+    text = " ".join(SENTENCES)
+    return SpeechRequest(text, speaker, sampling=sampling, delivery=delivery, seed=4, **more)
 
 
 def test_the_prompt_is_the_references_but_for_its_undelayed_corner(

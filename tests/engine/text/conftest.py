@@ -1,0 +1,42 @@
+"""Real grammars for the tests that need them: built once per machine, kept between runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from engine.text.grammar_store import (
+    GRAMMARS,
+    GrammarStore,
+    default_grammar_folder,
+    installed_version,
+)
+from engine.text.normalise import Normalised, Normaliser
+
+Read = Callable[[str, str], Normalised]
+
+
+@pytest.fixture(scope="session")
+def grammar_folder() -> Path:
+    """STUDIO_GRAMMARS, or where the studio keeps them."""
+    if installed_version() is None:
+        pytest.skip("no grammars: nemo_text_processing and pynini are not installed")
+    return Path(os.environ.get("STUDIO_GRAMMARS") or default_grammar_folder())
+
+
+@pytest.fixture(scope="session")
+def read(grammar_folder: Path) -> Iterator[Read]:
+    """Reads a text in a language with its real grammar, which is built if it is missing."""
+    store = GrammarStore(grammar_folder)
+    normaliser = Normaliser(grammar_folder, max_processes=9)
+
+    def read(text: str, language: str) -> Normalised:
+        if language in GRAMMARS:
+            store.build(GRAMMARS[language])
+        return normaliser.normalise(text, language, deadline_s=120)
+
+    yield read
+    normaliser.close()

@@ -1,0 +1,162 @@
+"""A chapter of 20,000 characters in one request: complete, steady, and soon to be heard.
+
+    make load ARGS=tests/load/test_chapter.py
+
+The figures go to results/chapter.json.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyloudnorm
+import pytest
+
+from bench.judges import Transcriber, median_pitch_hz, num_edits, plain_words
+from bench.machine import describe, loaded_reason
+from engine import Engine, FinishReason
+from engine.stream import SpokenChunk
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+RESULTS = Path(__file__).parent / "results" / "chapter.json"
+CHAPTER = REPOSITORY / "tests" / "fixtures" / "texts" / "chapter.txt"
+NUM_PARTS = 10
+# Every so many sentences one is spoken alone, to know how well single ones are understood.
+ALONE_EVERY = 6
+
+
+def words_of(
+    hear: Transcriber, samples: np.ndarray, rate_hz: int, chunks: list[SpokenChunk]
+) -> list[list[str]]:
+    """What is heard from the beginning of each chunk to that of the next: nothing is left out."""
+    begins = [0, *(chunk.begin_sample for chunk in chunks[1:]), len(samples)]
+    return [plain_words(hear.hear(samples[begin:end], rate_hz)) for begin, end in pairwise(begins)]
+
+
+def flux(samples: np.ndarray, rate_hz: int) -> tuple[np.ndarray, int]:
+    """Spectral flux (sum of the rises of the magnitudes) every 10 ms, and that hop in samples."""
+    hop, size = rate_hz // 100, rate_hz // 50
+    window = np.hanning(size).astype(np.float32)
+    starts = np.arange(0, len(samples) - size, hop)
+    values, before = [], None
+    for first in range(0, len(starts), 2000):
+        frames = np.stack([samples[s : s + size] for s in starts[first : first + 2000]]) * window
+        spectra = np.abs(np.fft.rfft(frames, axis=1))
+        whole = spectra if before is None else np.concatenate([before, spectra])
+        values.append(np.maximum(np.diff(whole, axis=0), 0).sum(axis=1))
+        before = spectra[-1:]
+    return np.concatenate(values), hop
+
+
+def clicks_at(samples: np.ndarray, places: list[int], rate_hz: int) -> int:
+    """Places where the signal steps by more than 3 times the usual of 50 ms on both sides."""
+    steps = np.abs(np.diff(samples))
+    reach = rate_hz // 20
+    count = 0
+    for place in places:
+        around = steps[max(0, place - reach) : place + reach]
+        usual = float(np.sqrt(np.square(around).mean()))
+        count += bool(steps[place - 1] > 3 * usual and steps[place - 1] > 1e-3)
+    return count
+
+
+@pytest.mark.load
+@pytest.mark.timeout(3600)
+def test_a_chapter_is_whole_and_steady() -> None:
+    figures: dict[str, Any] = {"machine_was_loaded": loaded_reason()}
+    text = CHAPTER.read_text(encoding="utf-8")
+    assert len(text) >= 20_000
+    hear = Transcriber()
+    with Engine.open(REPOSITORY / "assets" / "nano", device="cpu") as engine:
+        started_s = time.perf_counter()
+        stream = engine.speak(text, voice="heart", seed=1)
+        pieces, first_s = [], 0.0
+        for piece in stream:
+            first_s = first_s or time.perf_counter() - started_s
+            pieces.append(piece)
+        took_s = time.perf_counter() - started_s
+        chunks, samples, rate_hz = stream.chunks_spoken, np.concatenate(pieces), 44_100
+        assert stream.finish_reason is FinishReason.STOP
+        heard = words_of(hear, samples, rate_hz, chunks)
+        single_edits, single_words, same_edits = 0, 0, 0
+        for at in range(0, len(chunks), ALONE_EVERY):
+            alone, _ = engine.speak(chunks[at].text, voice="heart", seed=1 + at).read()
+            wanted = plain_words(chunks[at].text)
+            single_words += len(wanted)
+            single_edits += num_edits(wanted, plain_words(hear.hear(alone, rate_hz)))
+            same_edits += num_edits(wanted, heard[at])
+        figures["machine"] = describe(engine.family.device)
+
+    # Every sentence once: what is heard in its place are its words, neither fewer nor twice.
+    assert "".join("".join(c.text for c in chunks).split()) == "".join(text.split())
+    wanted_words = [plain_words(chunk.text) for chunk in chunks]
+    shares = [
+        1 - num_edits(wanted, got) / max(len(wanted), len(got), 1)
+        for wanted, got in zip(wanted_words, heard, strict=True)
+    ]
+    lengths = [
+        len(got) / len(wanted) for wanted, got in zip(wanted_words, heard, strict=True) if wanted
+    ]
+    edits = sum(map(num_edits, wanted_words, heard))
+
+    meter = pyloudnorm.Meter(rate_hz)
+    spoken = [samples[c.begin_sample : c.end_sample].astype(np.float64) for c in chunks]
+    loudness = np.array([meter.integrated_loudness(s) for s in spoken if len(s) > 0.4 * rate_hz])
+    parts = np.array_split(np.arange(len(chunks)), NUM_PARTS)
+    whole_pitch = median_pitch_hz(samples, rate_hz)
+    pitches = [
+        median_pitch_hz(
+            samples[chunks[part[0]].begin_sample : chunks[part[-1]].end_sample], rate_hz
+        )
+        for part in parts
+    ]
+    values, hop = flux(samples, rate_hz)
+    gaps = [
+        slice(before.end_sample // hop, after.begin_sample // hop - 1)
+        for before, after in pairwise(chunks)
+    ]
+    is_join = np.zeros(len(values), bool)
+    for gap in gaps:
+        is_join[gap] = True
+    at_joins, elsewhere = values[is_join].max(), np.percentile(values[~is_join], 99)
+    borders = np.cumsum([len(piece) for piece in pieces])[:-1].tolist()
+
+    figures |= {
+        "characters": len(text),
+        "chunks": len(chunks),
+        "audio_s": round(len(samples) / rate_hz, 1),
+        "took_s": round(took_s, 1),
+        "first_sound_s": round(first_s, 3),
+        "repairs": [list(repair) for repair in stream.repairs],
+        "word_error_percent": round(100 * edits / sum(map(len, wanted_words)), 2),
+        "word_error_percent_of_every_6th": round(100 * same_edits / single_words, 2),
+        "word_error_percent_of_those_alone": round(100 * single_edits / single_words, 2),
+        "least_share_of_words_right": round(min(shares), 2),
+        "most_words_heard_per_word": round(max(lengths), 2),
+        "loudness_spread_lu": round(float(np.ptp(loudness)), 2),
+        "loudness_from_first_lu": round(float(np.abs(loudness - loudness[0]).max()), 2),
+        "pitch_hz": round(whole_pitch, 1),
+        "pitch_of_tenths_hz": [round(pitch, 1) for pitch in pitches],
+        "flux_at_joins_max": round(float(at_joins), 2),
+        "flux_elsewhere_p99": round(float(elsewhere), 2),
+        "clicks_at_chunk_borders": clicks_at(samples, borders, rate_hz),
+        "worst": sorted(
+            (round(share, 2), chunk.text, " ".join(got))
+            for share, chunk, got in zip(shares, chunks, heard, strict=True)
+        )[:8],
+    }
+    RESULTS.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+
+    assert figures["least_share_of_words_right"] >= 0.4
+    assert figures["most_words_heard_per_word"] < 1.6
+    assert single_edits == 0 or same_edits <= 1.3 * single_edits + 3
+    assert figures["loudness_spread_lu"] <= 1.5
+    assert all(abs(pitch / whole_pitch - 1) <= 0.05 for pitch in pitches)
+    assert at_joins <= elsewhere
+    assert figures["clicks_at_chunk_borders"] <= len(samples) / rate_hz / 60
+    assert figures["first_sound_s"] <= 1.5
