@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         Unavailable,
     )
     from engine.family import Control
+    from engine.forecast import Forecast, forecast
     from engine.repair import Repair
     from engine.request import (
         Delivery,
@@ -76,6 +77,7 @@ _HOMES = {
         "Unavailable"
     ),
     "engine.family": "Control",
+    "engine.forecast": "Forecast forecast",
     "engine.repair": "Repair",
     "engine.request": "Delivery Emotion FinishReason Guidance Sampling SpeechRequest Timings",
     "engine.sampling.settings": "Range SAMPLING_RANGES",
@@ -117,6 +119,7 @@ __all__ = [
     "EngineStats",
     "FinishReason",
     "Forbidden",
+    "Forecast",
     "GenerationFailed",
     "Guidance",
     "InvalidReference",
@@ -151,6 +154,7 @@ __all__ = [
     "default_grammar_folder",
     "detect_language",
     "draw_seed",
+    "forecast",
     "prepare",
     "read_script",
     "slerp",
