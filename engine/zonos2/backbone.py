@@ -148,7 +148,10 @@ class Backbone(nn.Module):
         logits = self.multi_output(hidden)
         if live_rows is not None:
             logits = logits.index_select(0, torch.tensor(live_rows, device=logits.device))
-        logits = logits.float()
-        logits = logits.unflatten(-1, (self.config.num_codebooks, self.config.audio_vocab))
+        return self.capped(logits)
+
+    def capped(self, logits: Tensor) -> Tensor:
+        """The head's product [..., codebooks * audio_vocab] -> soft-capped float32, by codebook."""
         cap = self.config.loss_softcap
+        logits = logits.float().unflatten(-1, (self.config.num_codebooks, self.config.audio_vocab))
         return cap * torch.tanh(logits / cap)

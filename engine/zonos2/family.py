@@ -20,6 +20,7 @@ from engine.zonos2.config import Zonos2Config
 from engine.zonos2.controls import declared_controls, resolve_controls, without_end
 from engine.zonos2.emotion import EmotionDirections
 from engine.zonos2.footprint import footprint
+from engine.zonos2.packed import PackedStep
 from engine.zonos2.prompt import TextIds, build_rows
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -169,6 +170,7 @@ class Zonos2Runner:
             (num_slots, 1, config.row_width), config.audio_pad_id, dtype=torch.int64, device=device
         )
         self._rows[..., -1] = config.text_vocab
+        self._packed = PackedStep(model, self._kv, num_slots) if device.type == "cpu" else None
 
     def prefill(self, slot: int, prompt: Prompt) -> Tensor:
         """Start ``slot`` with ``prompt``; one per call, so no other request has a say in it."""
@@ -187,6 +189,11 @@ class Zonos2Runner:
         """One step of ``slots`` with their last ``codes`` [n, C] -> logits [n, C, V]."""
         live = list(slots)
         self._rows[live, 0, :-1] = codes
+        if self._packed is not None:
+            places = [self._num_rows[slot] for slot in live]
+            for slot in live:
+                self._num_rows[slot] += 1
+            return self._packed(self._rows[live, 0], live, places)
         positions = torch.zeros(self.num_slots, 1, dtype=torch.int64)
         for slot in live:
             positions[slot, 0] = self._num_rows[slot]
