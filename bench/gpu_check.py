@@ -23,8 +23,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bench.loads import SENTENCES, closed_loop, through_engine
 from bench.machine import describe
-from bench.speed import SENTENCES, closed_loop
 from engine import Engine, Sampling
 from engine.codec.base import open_codec
 from engine.codec.streaming import CodecStream, decode_windows
@@ -163,8 +163,8 @@ def main() -> int:
     with Engine.open(NANO, device=options.device) as engine:
         report["isolation"] = check_isolation(engine)
         report["machine"] = describe(device)
-        report["alone"] = closed_loop(engine, 1, options.rounds)
-        report["eight"] = closed_loop(engine, 8, max(1, options.rounds // 4))
+        report["alone"] = closed_loop(through_engine(engine), 1, options.rounds)
+        report["eight"] = closed_loop(through_engine(engine), 8, max(1, options.rounds // 4))
     print(json.dumps(report, indent=1))
     is_right = all(report[name]["ok"] for name in (*checks, "isolation"))
     return 0 if is_right else 1
