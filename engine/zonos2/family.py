@@ -22,6 +22,7 @@ from engine.zonos2.emotion import EmotionDirections
 from engine.zonos2.footprint import footprint
 from engine.zonos2.packed import PackedStep
 from engine.zonos2.prompt import TextIds, build_rows
+from engine.zonos2.step import SlotStep
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 # Above this many numbers a CPU computes in the stored precision: float32 would double 15 GB.
@@ -154,9 +155,17 @@ def _default_dtype(config: Zonos2Config, device: torch.device) -> torch.dtype:
 
 
 class Zonos2Runner:
-    """Prefill and decode over fixed slots; a decode step always has ``num_slots`` rows."""
+    """Prefill and decode over fixed slots: packed on a CPU, as a graph of all slots on a GPU."""
 
-    def __init__(self, model: Backbone, num_slots: int, device: torch.device) -> None:
+    def __init__(
+        self,
+        model: Backbone,
+        num_slots: int,
+        device: torch.device,
+        *,
+        packs: bool | None = None,
+        uses_graph: bool = True,
+    ) -> None:
         config = model.config
         self.model = model
         self.num_slots = num_slots
@@ -165,12 +174,11 @@ class Zonos2Runner:
             config, num_slots, config.max_rows, device, dtype=model.out_norm.weight.dtype
         )
         self._num_rows = [0] * num_slots  # rows written per slot
-        # Idle slots keep feeding pad rows, so that every product has the same shape.
-        self._rows = torch.full(
-            (num_slots, 1, config.row_width), config.audio_pad_id, dtype=torch.int64, device=device
-        )
-        self._rows[..., -1] = config.text_vocab
-        self._packed = PackedStep(model, self._kv, num_slots) if device.type == "cpu" else None
+        self._step: PackedStep | SlotStep
+        if device.type == "cpu" if packs is None else packs:
+            self._step = PackedStep(model, self._kv, num_slots)
+        else:
+            self._step = SlotStep(model, self._kv, num_slots, uses_graph=uses_graph)
 
     def prefill(self, slot: int, prompt: Prompt) -> Tensor:
         """Start ``slot`` with ``prompt``; one per call, so no other request has a say in it."""
@@ -183,26 +191,14 @@ class Zonos2Runner:
             self._kv.prefill(slot),
         )
         self._num_rows[slot] = num_rows
+        self._step.park(slot, num_rows)
         return self.model.head(hidden[:, -1])
 
     def decode(self, slots: Sequence[int], codes: Tensor) -> Tensor:
         """One step of ``slots`` with their last ``codes`` [n, C] -> logits [n, C, V]."""
-        live = list(slots)
-        self._rows[live, 0, :-1] = codes
-        if self._packed is not None:
-            places = [self._num_rows[slot] for slot in live]
-            for slot in live:
-                self._num_rows[slot] += 1
-            return self._packed(self._rows[live, 0], live, places)
-        positions = torch.zeros(self.num_slots, 1, dtype=torch.int64)
-        for slot in live:
-            positions[slot, 0] = self._num_rows[slot]
-        hidden = self.model(
-            self.model.embed(self._rows),
-            positions.to(self._device),
-            self._kv.decode({slot: self._num_rows[slot] for slot in live}),
-            live_rows=live,
-        )
-        for slot in live:
+        places = [self._num_rows[slot] for slot in slots]
+        logits = self._step(codes, slots, places)
+        for slot in slots:
             self._num_rows[slot] += 1
-        return self.model.head(hidden[:, 0], live)
+            self._step.park(slot, self._num_rows[slot])
+        return logits

@@ -2,18 +2,19 @@
 
 - Names and layouts are the checkpoint's own (spec/zonos2.md 1.3), so a state dict loads unchanged.
 - The router's state travels across layers for the same row, never across time.
-- A row's result does not depend on its neighbours: in a decode step every touched expert computes
-  all rows where they stand, so each product always has the same shape.
+- A row's result does not depend on its neighbours: in a decode step ``engine.kernels.experts``
+  gives each expert its rows in tiles of one shape.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from engine.kernels.experts import mix_experts
 from engine.zonos2.config import Zonos2Config
 
 Trace = Callable[[str, int, Tensor], None]
@@ -97,11 +98,6 @@ class Experts(nn.Module):
         hidden = F.linear(x, self.w13[expert]).unflatten(-1, (-1, 2))  # [n, ffn, 2]
         return F.linear(F.silu(hidden[..., 0]) * hidden[..., 1], self.w2[expert])
 
-    def every(self, x: Tensor) -> Tensor:
-        """Rows x [n, dim] through every expert -> [E, n, dim], without asking the host."""
-        hidden = torch.matmul(x, self.w13.transpose(1, 2)).unflatten(-1, (-1, 2))
-        return torch.matmul(F.silu(hidden[..., 0]) * hidden[..., 1], self.w2.transpose(1, 2))
-
 
 class MoeFeedForward(nn.Module):
     """Router and experts; returns the mixed rows and the router's state."""
@@ -117,12 +113,12 @@ class MoeFeedForward(nn.Module):
         x: Tensor,
         state: Tensor | None,
         *,
-        live_rows: Sequence[int] | None,
+        is_step: bool = False,
         trace: Trace | None = None,
     ) -> tuple[Tensor, Tensor]:
         """x [..., dim] and the last router's state [..., r] -> the mixed rows and the new state.
 
-        ``live_rows`` marks a decode step and names the rows that count; None is a whole prompt.
+        ``is_step`` marks a decode step: one row of every slot, in products of one fixed shape.
         """
         rows = x.flatten(0, -2)  # [N, dim]
         probabilities, chosen, weights, new_state = self.router(
@@ -134,30 +130,11 @@ class MoeFeedForward(nn.Module):
             trace("topk_weights", self.layer, weights)
             trace("router_state", self.layer, new_state)
         weights = weights.to(rows.dtype)
-        if live_rows is None:
-            out = self._mix_grouped(rows, chosen, weights)
-        elif rows.device.type == "cpu":
-            out = self._mix_touched(rows, chosen, weights, live_rows)
+        if is_step:
+            out = mix_experts(rows, chosen, weights, self.experts.w13, self.experts.w2)
         else:
-            out = self._mix_every(rows, chosen, weights)
+            out = self._mix_grouped(rows, chosen, weights)
         return out.view_as(x), new_state.view(*x.shape[:-1], -1)
-
-    def _mix_touched(
-        self, rows: Tensor, chosen: Tensor, weights: Tensor, live_rows: Sequence[int]
-    ) -> Tensor:
-        """Experts that a live row chose compute all rows; an expert adds zero to the others."""
-        num_experts = self.experts.w13.shape[0]
-        gates = rows.new_zeros(len(rows), num_experts).scatter(1, chosen, weights)  # [N, E]
-        out = torch.zeros_like(rows)
-        for expert in chosen[live_rows].unique().tolist():
-            out = out + self.experts.one(expert, rows) * gates[:, [expert]]
-        return out
-
-    def _mix_every(self, rows: Tensor, chosen: Tensor, weights: Tensor) -> Tensor:
-        """All experts compute all rows: the host need not know which were chosen."""
-        outputs = self.experts.every(rows)  # [E, N, dim]
-        picked = outputs.gather(0, chosen.T[..., None].expand(-1, -1, rows.shape[1]))
-        return (picked * weights.T[..., None]).sum(0)
 
     def _mix_grouped(self, rows: Tensor, chosen: Tensor, weights: Tensor) -> Tensor:
         """Each expert sees only its own rows: for whole prompts and for training."""

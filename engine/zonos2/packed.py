@@ -164,7 +164,7 @@ class PackedStep:
         config, dtype = model.config, model.out_norm.weight.dtype
         self._model, self._kv = model, kv
         self._heads, self._kv_heads = config.n_heads, config.n_kv_heads
-        self._head_dim = config.head_dim
+        self._head_dim, self._text_pad = config.head_dim, config.text_vocab
         self._layers = [
             PackedLayer(layer, config.norm_eps)  # type: ignore[arg-type]
             for layer in model.layers
@@ -185,17 +185,21 @@ class PackedStep:
         ]
         self.min_rows = least_rows(shapes, num_slots, dtype)
 
-    def __call__(self, rows: Tensor, slots: Sequence[int], positions: Sequence[int]) -> Tensor:
-        """Rows [n, W] of ``slots`` at ``positions`` -> logits [n, codebooks, vocab] float32."""
+    def park(self, slot: int, place: int) -> None:
+        """Nothing to do: slots that do not live take no part in a step."""
+
+    def __call__(self, codes: Tensor, slots: Sequence[int], places: Sequence[int]) -> Tensor:
+        """The last ``codes`` [n, C] of ``slots`` at ``places`` -> logits [n, codebooks, vocab]."""
         num_live = len(slots)
         num_padding = max(0, self.min_rows - num_live)
-        places = torch.tensor([*positions, *[0] * num_padding])
-        where = torch.tensor(slots), places[:num_live]
+        all_places = torch.tensor([*places, *[0] * num_padding])
+        where = torch.tensor(slots), all_places[:num_live]
+        rows = F.pad(codes, (0, 1), value=self._text_pad)  # [n, W]
         if num_padding:
             rows = torch.cat([rows, rows[:1].expand(num_padding, -1)])
         # m rows from here on: those that live and the padding.
         x = self._norm(F.embedding(rows + self._first_ids, self._embeddings).sum(1))  # [m, dim]
-        turns = self._turns[places]  # [m, 1, hd / 2]
+        turns = self._turns[all_places]  # [m, 1, hd / 2]
         router_state: Tensor | None = None
         for index, layer in enumerate(self._layers):
             qkv_gate = layer.qkv_gate(layer.attention_norm(x))

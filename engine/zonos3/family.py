@@ -169,6 +169,6 @@ class Zonos3Runner:
             self.model.embed(self._rows),
             positions.to(self._device),
             self.state.decode(live),
-            live_rows=live,
+            is_step=True,
         )
         return self.model.logits(hidden[:, 0], live)

@@ -15,13 +15,6 @@ REFERENCES = Path(__file__).parents[2] / "bench" / "references"
 SENTENCES = (Path(__file__).parents[2] / "bench" / "nano_sentences.txt").read_text().splitlines()
 
 
-class Deaf:
-    """Hears nothing."""
-
-    def hear(self, samples: np.ndarray, sample_rate_hz: int) -> str:
-        return ""
-
-
 def test_a_list_is_read_and_a_wrong_line_is_named(tmp_path: Path) -> None:
     meta = tmp_path / "meta.lst"
     meta.write_text("a|They said.|wavs/a.wav|Say this.\n\nb|x|b.wav|And | that.|more\n")
@@ -46,10 +39,14 @@ def test_the_report_weighs_items_by_their_length() -> None:
     assert "cer_percent" in report([Verdict("a", "", 0, 3, 1.0)], "zh")
 
 
-def test_chinese_needs_a_recogniser_and_any_can_be_named() -> None:
+def test_chinese_needs_a_recogniser_and_any_can_be_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "deaf_ears.py").write_text("class Deaf:\n    hear = lambda *_: ''\n")
+    monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(SystemExit, match="--recogniser"):
         seedtts.recogniser_of(None, "zh")
-    named = seedtts.recogniser_of("tests.bench.test_seedtts:Deaf", "zh")
+    named = seedtts.recogniser_of("deaf_ears:Deaf", "zh")
     assert named.hear(np.zeros(3, np.float32), 16_000) == ""
 
 
