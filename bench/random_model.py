@@ -21,6 +21,7 @@ from engine.codec.dac_files import DacConfig
 from engine.weights import shapes_of
 from engine.zonos2.checkpoint import empty_backbone
 from engine.zonos2.config import Zonos2Config
+from engine.zonos2.family import Zonos2Family
 
 # spec/zonos2.md 1.2 and 8.1; controls add no tensors and are left out.
 RELEASE: Mapping[str, Any] = {
@@ -64,6 +65,7 @@ TINY = {
     "special_topk_layers": {"3": 2},
 }
 SIZES: Mapping[str, Mapping[str, Any]] = {"tiny": TINY, "reduced": REDUCED, "release": RELEASE}
+CODEC_WIDTH = 1536
 CODEC: dict[str, Any] = {
     "codec_type": "dac",
     "sampling_rate": 44_100,
@@ -71,7 +73,7 @@ CODEC: dict[str, Any] = {
     "codebook_size": 1024,
     "codebook_dim": 8,
     "encoder_hidden_size": 64,
-    "decoder_hidden_size": 1536,
+    "decoder_hidden_size": CODEC_WIDTH,
     "downsampling_ratios": [2, 4, 8, 8],
 }
 # Every code about equally likely: no repetition that the engine would mend.
@@ -131,6 +133,30 @@ def _random(name: str, shape: torch.Size, noise: Tensor) -> Tensor:
 def hash_of(name: str) -> int:
     """A number that is the same in every process."""
     return sum((index + 1) * byte * 7919 for index, byte in enumerate(name.encode()))
+
+
+@torch.inference_mode()
+def random_family(size: str, device: torch.device, dtype: torch.dtype) -> Zonos2Family:
+    """A random checkpoint of one of ``SIZES`` made where it is used, without files."""
+    config = Zonos2Config.from_dict(SIZES[size])
+    model = empty_backbone(config).to(dtype).to_empty(device=device)
+    generator = torch.Generator(device).manual_seed(0)
+    for name, tensor in model.state_dict().items():
+        is_scale = "norm" in name or name.endswith("temp")
+        if is_scale:
+            tensor.fill_(1.0)
+        else:
+            tensor.normal_(0.0, tensor.shape[-1] ** -0.5, generator=generator)
+    model.prepare()
+    return Zonos2Family(config, model.eval().requires_grad_(False), device)
+
+
+def random_dac(width: int, device: torch.device) -> DacCodec:
+    """The DAC of ``random_codec`` as the engine takes it."""
+    config = {**CODEC, "decoder_hidden_size": width}
+    codec = DacCodec(DacConfig.from_transformers(config)).requires_grad_(False).eval()
+    codec.load_state_dict(random_codec(config))
+    return codec.to(device)
 
 
 @torch.inference_mode()
