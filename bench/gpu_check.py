@@ -122,11 +122,11 @@ def check_codec(device: torch.device) -> dict[str, Any]:
     """The codec streamed in pieces of several sizes against its whole decode."""
     codec = open_codec(NANO, device)
     generator = torch.Generator().manual_seed(0)
-    codes = torch.randint(0, codec.codebook_size, (120, codec.num_codebooks), generator=generator)
+    codes = torch.randint(0, codec.codebook_size, (60, codec.num_codebooks), generator=generator)
     whole = codec.decode(codes[None].to(device))[0].cpu()
     rms = float(whole.square().mean().sqrt())
     worst = 0.0
-    for size in (1, 7, 24, 32):
+    for size in (1, 7, 24) if device.type == "cuda" else (5, 24):
         stream, pieces = CodecStream(codec), []
         for start in range(0, len(codes), size):
             stream.push(codes[start : start + size])

@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
 from bench import floor, report, speed
 from bench.heard import Heard, percentile, summary
 from bench.loads import closed_loop, poisson, sustained, through_engine
-from bench.random_model import RELEASE, SAMPLING, make_checkpoint
+from bench.random_model import RELEASE, SAMPLING, make_checkpoint, random_dac
 from engine import Engine, FinishReason
 from engine.zonos2.config import Zonos2Config
 
@@ -69,6 +70,16 @@ def test_the_release_reads_what_the_specification_says(batch: int, gigabytes: fl
     config = Zonos2Config.from_dict(RELEASE)
     assert floor.step_bytes(config, batch, 2, 800) / 1e9 == pytest.approx(gigabytes, rel=0.02)
     assert floor.step_flops(config, 1) == pytest.approx(1.736e9, rel=0.02)
+
+
+def test_the_dac_of_the_release_makes_the_sums_of_the_specification() -> None:
+    """spec/performance.md 3.4: 1.61 GFLOP a frame; here at a quarter of its width."""
+    narrow, wide = (
+        floor.codec_flops_per_frame(random_dac(width, torch.device("cpu"))) for width in (32, 64)
+    )
+    inner = (1024 * 7 * 2, 9 * 8 * 1024 * 2)  # what grows with the width once, and not at all
+    squares = (wide - 2 * narrow + inner[1]) / (64**2 - 2 * 32**2)
+    assert squares * 1536**2 + inner[0] * 1536 == pytest.approx(1.61e9, rel=0.03)
 
 
 def test_a_random_checkpoint_speaks_as_long_as_it_is_asked_to(tmp_path: Path) -> None:
