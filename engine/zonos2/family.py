@@ -10,7 +10,7 @@ from torch import Tensor
 
 from engine.errors import CheckpointError, InvalidRequest
 from engine.family import Context, Prompt, PromptPlan, Twin
-from engine.memory import check_memory
+from engine.memory import available_bytes, check_memory
 from engine.request import Emotion, Sampling, SpeechRequest
 from engine.sampling.settings import resolve
 from engine.zonos2.attention import SlotKv
@@ -20,6 +20,7 @@ from engine.zonos2.config import Zonos2Config
 from engine.zonos2.controls import declared_controls, resolve_controls, without_end
 from engine.zonos2.emotion import EmotionDirections
 from engine.zonos2.footprint import footprint
+from engine.zonos2.narrow import NARROW_MAX
 from engine.zonos2.packed import PackedStep
 from engine.zonos2.prompt import TextIds, build_rows
 from engine.zonos2.step import SlotStep
@@ -62,16 +63,20 @@ class Zonos2Family:
     ) -> None:
         """Raise ``CheckpointError`` unless params.json can be used and the memory holds it all."""
         config = _usable_config(folder)
-        chosen = dtype or _default_dtype(config, device)
-        narrow = footprint(config, torch.bfloat16) if chosen.itemsize > 2 else None
-        check_memory(footprint(config, chosen), num_slots, device, narrow)
+        chosen, experts_dtype = _precision(config, device, dtype)
+        smaller = chosen.itemsize > 2 and experts_dtype is None
+        narrow = footprint(config, torch.bfloat16) if smaller else None
+        check_memory(footprint(config, chosen, experts_dtype), num_slots, device, narrow)
 
     @classmethod
     def open(cls, folder: Path, device: torch.device, dtype: torch.dtype | None) -> Zonos2Family:
-        """Read configuration and weights; raises ``CheckpointError``."""
+        """Read configuration and weights; raises ``CheckpointError``.
+
+        ``dtype`` int8 or float8_e4m3fn is that of the experts; None takes what fits.
+        """
         config = _usable_config(folder)
-        dtype = dtype or _default_dtype(config, device)
-        return cls(config, load_backbone(folder, config, device, dtype), device)
+        chosen, experts_dtype = _precision(config, device, dtype)
+        return cls(config, load_backbone(folder, config, device, chosen, experts_dtype), device)
 
     def load_emotions(self, folder: Path) -> None:
         """Read emotion directions; raises ``CheckpointError`` when they do not fit."""
@@ -152,6 +157,25 @@ def _default_dtype(config: Zonos2Config, device: torch.device) -> torch.dtype:
     num_numbers = footprint(config, stored).weights // stored.itemsize
     fits = device.type == "cpu" and num_numbers <= FLOAT32_MAX_NUMBERS
     return torch.float32 if fits else stored
+
+
+def _precision(
+    config: Zonos2Config, device: torch.device, dtype: torch.dtype | None
+) -> tuple[torch.dtype, torch.dtype | None]:
+    """The dtype of the weights, and that of the experts where it is another one.
+
+    Without a wish, experts become narrow where the whole does not fit with one slot.
+    """
+    default = _default_dtype(config, device)
+    if dtype in NARROW_MAX:
+        return default, dtype
+    if dtype is not None or config.moe_num_experts < 2:
+        return dtype or default, None
+    available = available_bytes(device)
+    if available is None or footprint(config, default).total(1) <= available:
+        return default, None
+    has_float8 = device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 9)
+    return default, torch.float8_e4m3fn if has_float8 else torch.int8
 
 
 class Zonos2Runner:

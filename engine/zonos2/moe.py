@@ -85,18 +85,42 @@ class Router(nn.Module):
 
 
 class Experts(nn.Module):
-    """All experts of one layer; rows of ``w13`` alternate gate (even) and up (odd)."""
+    """All experts of one layer; rows of ``w13`` alternate gate (even) and up (odd).
+
+    Narrow weights (int8, float8) have a scale per output row beside them: see ``narrow``.
+    """
+
+    scale13: Tensor | None  # [E, 2 * ffn] float32
+    scale2: Tensor | None  # [E, dim] float32
 
     def __init__(self, config: Zonos2Config) -> None:
         super().__init__()
         experts, ffn_dim, dim = config.moe_num_experts, config.ffn_dim, config.dim
         self.w13 = nn.Parameter(torch.empty(experts, 2 * ffn_dim, dim))
         self.w2 = nn.Parameter(torch.empty(experts, dim, ffn_dim))
+        self.register_buffer("scale13", None, persistent=False)
+        self.register_buffer("scale2", None, persistent=False)
+
+    @property
+    def scales(self) -> tuple[Tensor, Tensor] | None:
+        """The scales of narrow weights, else None."""
+        return None if self.scale13 is None or self.scale2 is None else (self.scale13, self.scale2)
+
+    def weights_of(self, expert: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """One expert's two matrices in ``dtype``."""
+        into, out_of = self.w13[expert], self.w2[expert]
+        if self.scale13 is None or self.scale2 is None:
+            return into, out_of
+        return (
+            (into.float() * self.scale13[expert, :, None]).to(dtype),
+            (out_of.float() * self.scale2[expert, :, None]).to(dtype),
+        )
 
     def one(self, expert: int, x: Tensor) -> Tensor:
         """Rows x [n, dim] through one expert -> [n, dim]."""
-        hidden = F.linear(x, self.w13[expert]).unflatten(-1, (-1, 2))  # [n, ffn, 2]
-        return F.linear(F.silu(hidden[..., 0]) * hidden[..., 1], self.w2[expert])
+        into, out_of = self.weights_of(expert, x.dtype)
+        hidden = F.linear(x, into).unflatten(-1, (-1, 2))  # [n, ffn, 2]
+        return F.linear(F.silu(hidden[..., 0]) * hidden[..., 1], out_of)
 
 
 class MoeFeedForward(nn.Module):
@@ -131,7 +155,8 @@ class MoeFeedForward(nn.Module):
             trace("router_state", self.layer, new_state)
         weights = weights.to(rows.dtype)
         if is_step:
-            out = mix_experts(rows, chosen, weights, self.experts.w13, self.experts.w2)
+            matrices = self.experts.w13, self.experts.w2, self.experts.scales
+            out = mix_experts(rows, chosen, weights, *matrices)
         else:
             out = self._mix_grouped(rows, chosen, weights)
         return out.view_as(x), new_state.view(*x.shape[:-1], -1)
