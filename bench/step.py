@@ -15,6 +15,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -64,7 +65,7 @@ def measure(family: Zonos2Family, batch: int, num_slots: int, num_steps: int) ->
                 0, family.codebook_size, (batch, family.num_codebooks), generator=generator
             )
             for name, runner in runners.items():
-                times[name].append(_seconds(lambda r=runner: r.decode(range(batch), codes)))  # type: ignore[misc]
+                times[name].append(_seconds(partial(runner.decode, range(batch), codes)))
             if step % READ_EVERY == 0:
                 times["read"].append(_seconds(buffer.sum))
     config, itemsize = family.config, family.dtype.itemsize
