@@ -127,7 +127,19 @@ def _random(name: str, shape: torch.Size, noise: Tensor) -> Tensor:
     drawn = noise[start : start + len(noise) // 2].repeat(repeats)[:count].view(shape)
     if "norm" in name or name.endswith("temp"):
         return (1 + 0.1 * drawn).contiguous()
-    return (drawn * shape[-1] ** -0.5).contiguous()
+    return _evened(name, drawn * shape[-1] ** -0.5).contiguous()
+
+
+def _evened(name: str, tensor: Tensor) -> Tensor:
+    """Make a router choose all experts about equally often, as a trained one does.
+
+    What its GELUs give has a mean above zero, which would favour the same experts in every row.
+    """
+    if name.endswith((".balancing_biases", ".bias")):
+        return torch.zeros_like(tensor)
+    if name.endswith("router_mlp.4.weight"):
+        return tensor - tensor.mean(dim=-1, keepdim=True)
+    return tensor
 
 
 def hash_of(name: str) -> int:
@@ -147,6 +159,7 @@ def random_family(size: str, device: torch.device, dtype: torch.dtype) -> Zonos2
             tensor.fill_(1.0)
         else:
             tensor.normal_(0.0, tensor.shape[-1] ** -0.5, generator=generator)
+            tensor.copy_(_evened(name, tensor))
     model.prepare()
     return Zonos2Family(config, model.eval().requires_grad_(False), device)
 

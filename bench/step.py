@@ -74,7 +74,12 @@ def measure(family: Zonos2Family, batch: int, num_slots: int, num_steps: int) ->
     expert_bytes = 3 * config.dim * config.ffn_dim * itemsize
     spine = uniform - _uniform_experts(config, batch) * expert_bytes
     size_bytes = spine + touched / num_steps * expert_bytes
-    told: dict[str, Any] = {"batch": batch, "mb": round(size_bytes / 1e6, 1)}
+    told: dict[str, Any] = {
+        "batch": batch,
+        "mb": round(size_bytes / 1e6, 1),
+        "experts": round(touched / num_steps, 1),
+        "experts_if_even": round(_uniform_experts(config, batch), 1),
+    }
     for name, quantile in (("median", statistics.median), ("best", min)):
         floor_s = size_bytes / READ_BYTES * quantile(times["read"])
         told[name] = {

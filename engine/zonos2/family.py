@@ -215,7 +215,7 @@ class Zonos2Runner:
             self._kv.prefill(slot),
         )
         self._num_rows[slot] = num_rows
-        self._step.park(slot, num_rows)
+        self._step.start(slot, num_rows)
         return self.model.head(hidden[:, -1])
 
     def decode(self, slots: Sequence[int], codes: Tensor) -> Tensor:
@@ -224,5 +224,4 @@ class Zonos2Runner:
         logits = self._step(codes, slots, places)
         for slot in slots:
             self._num_rows[slot] += 1
-            self._step.park(slot, self._num_rows[slot])
         return logits

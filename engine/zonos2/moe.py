@@ -154,7 +154,8 @@ class MoeFeedForward(nn.Module):
             trace("topk_weights", self.layer, weights)
             trace("router_state", self.layer, new_state)
         weights = weights.to(rows.dtype)
-        if is_step:
+        # On a GPU whole prompts go this way too, without asking the host; gradients do not.
+        if is_step or (rows.is_cuda and not rows.requires_grad):
             matrices = self.experts.w13, self.experts.w2, self.experts.scales
             out = mix_experts(rows, chosen, weights, *matrices)
         else:

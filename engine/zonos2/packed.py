@@ -26,6 +26,10 @@ from engine.zonos2.moe import DenseFeedForward, Experts, MoeFeedForward, Router
 # 3 us. In bfloat16 the plain call is never faster.
 PACKED_MIN_NUMBERS = {torch.float32: 1 << 15, torch.bfloat16: 0}
 
+# So many numbers of experts are packed when the step is made, in 2 s. Those of larger models are
+# packed when a row first chooses them: a model that is mapped from its file should open at once.
+PACKED_AT_ONCE_MAX_NUMBERS = 1_000_000_000
+
 Product = Callable[[Tensor], Tensor]  # rows [n, in] -> [n, out]
 
 
@@ -78,7 +82,7 @@ def narrow_product(weight: Tensor, scale: Tensor) -> Product:
 
 
 class PackedExperts:
-    """The experts of one layer, each packed when a row first chooses it.
+    """The experts of one layer, each packed when a row first chooses it, or by ``pack``.
 
     int8 experts stay int8 under a bfloat16 spine: half the memory, and as fast at one or two rows.
     """
@@ -90,11 +94,15 @@ class PackedExperts:
 
     def one(self, expert: int, rows: Tensor) -> Tensor:
         """Rows [n, dim] through one expert -> [n, dim]."""
-        if expert not in self._packed:
-            self._packed[expert] = self._products(expert)
+        self.pack(expert)
         into, out_of = self._packed[expert]
         gate, up = into(rows).chunk(2, dim=-1)
         return out_of(F.silu(gate) * up)
+
+    def pack(self, expert: int) -> None:
+        """Lay one expert out, unless that was done before."""
+        if expert not in self._packed:
+            self._packed[expert] = self._products(expert)
 
     def _products(self, expert: int) -> tuple[Product, Product]:
         experts = self._experts
@@ -205,6 +213,12 @@ class PackedStep:
             PackedLayer(layer, config.norm_eps)  # type: ignore[arg-type]
             for layer in model.layers
         ]
+        num_numbers = config.moe_num_experts * 3 * config.dim * config.ffn_dim
+        mixing = [layer.experts for layer in self._layers if layer.router is not None]
+        if num_numbers * len(mixing) <= PACKED_AT_ONCE_MAX_NUMBERS:
+            for experts in mixing:
+                for expert in range(config.moe_num_experts):
+                    experts.pack(expert)
         self._norm = Norm(None, config.dim, config.norm_eps)
         self._head = product(model.multi_output.weight)
         tables: list[Tensor] = [e.weight for e in model.multi_embedder.embedders]  # type: ignore[misc]
@@ -220,12 +234,12 @@ class PackedStep:
             model.multi_output.weight.shape,
         ]
         self.min_rows = least_rows(shapes, num_slots, dtype)
-        if any(layer.router and layer.experts.stays_narrow for layer in self._layers):
-            experts = [(2 * config.ffn_dim, config.dim), (config.dim, config.ffn_dim)]
-            narrow = least_rows(map(torch.Size, experts), num_slots, torch.int8)
+        if any(experts.stays_narrow for experts in mixing):
+            sizes = [(2 * config.ffn_dim, config.dim), (config.dim, config.ffn_dim)]
+            narrow = least_rows(map(torch.Size, sizes), num_slots, torch.int8)
             self.min_rows = max(self.min_rows, narrow)
 
-    def park(self, slot: int, place: int) -> None:
+    def start(self, slot: int, place: int) -> None:
         """Nothing to do: slots that do not live take no part in a step."""
 
     def __call__(self, codes: Tensor, slots: Sequence[int], places: Sequence[int]) -> Tensor:
@@ -270,13 +284,14 @@ class PackedStep:
         keys[slots, :, places] = k[: len(slots)]
         values[slots, :, places] = v[: len(slots)]
         grouped = q.unflatten(1, (kv_heads, -1))  # [m, KV, G, hd]
-        out = torch.zeros_like(grouped)
+        parts = []
         for row, (slot, place) in enumerate(zip(slots.tolist(), places.tolist(), strict=True)):
             # The G heads of a group ask the same keys, as G query rows of one head.
             past = slice(slot, slot + 1), slice(None), slice(place + 1)
-            out[row] = F.scaled_dot_product_attention(
-                grouped[row : row + 1], keys[past], values[past]
-            )[0]
+            asked = grouped[row : row + 1]
+            parts.append(F.scaled_dot_product_attention(asked, keys[past], values[past]))
+        parts += parts[:1] * (len(grouped) - len(parts))  # nobody reads what padding attends to
+        out = torch.cat(parts)
         gates = torch.sigmoid(qkv_gate[:, -heads:])
         return (out.flatten(1, 2) * gates[..., None]).flatten(1)
 

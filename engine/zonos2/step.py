@@ -1,7 +1,7 @@
 """The decode step of ZONOS2 on a GPU: one row of every slot, replayed as a CUDA graph.
 
-- Embedding, layers and head are one graph over fixed tensors: a step costs the host three copies
-  and one launch, and nothing in it asks the host.
+- Embedding, layers and head are one graph over fixed tensors: a step costs the host a few
+  copies and one launch, and nothing in it asks the host.
 - All slots take part, idle ones with pad rows, so every product has one shape; attention and
   experts are ``engine.kernels``, which read only the rows in use and the experts touched.
 - Elsewhere the same step runs without a graph; tests compare it with the packed one.
@@ -38,21 +38,25 @@ class SlotStep:
 
     def __call__(self, codes: Tensor, slots: Sequence[int], places: Sequence[int]) -> Tensor:
         """The last ``codes`` [n, C] of ``slots`` at ``places`` -> logits [n, codebooks, vocab]."""
-        device = self._places.device
-        live = torch.tensor(slots, device=device)
+        device, last = self._places.device, self._kv.keys.shape[3] - 1
+        following = [min(place + 1, last) for place in places]  # a full slot speaks no more
+        live, here, there = torch.tensor([[*slots], [*places], following]).to(device)
         self._rows[live, :-1] = codes.to(device)
-        self._places[live] = torch.tensor(places, device=device)
+        self._places[live] = here
         if not self._uses_graph:
-            return self._run()[live]
-        if self._graph is None:
-            self._capture()
-        assert self._graph is not None
-        self._graph.replay()
-        return self._logits[live]
+            logits = self._run()
+        else:
+            if self._graph is None:
+                self._capture()
+            assert self._graph is not None
+            self._graph.replay()
+            logits = self._logits
+        self._places[live] = there  # where a step in which these slots idle may write
+        return logits[live]
 
-    def park(self, slot: int, place: int) -> None:
-        """Say where ``slot`` will write its next row, so that idle steps write nowhere else."""
-        self._places[slot] = min(place, self._kv.keys.shape[3] - 1)  # a full slot speaks no more
+    def start(self, slot: int, place: int) -> None:
+        """Say where ``slot`` will write its next row, after its prompt was stored."""
+        self._places[slot] = min(place, self._kv.keys.shape[3] - 1)
 
     def _run(self) -> Tensor:
         hidden = self._model(
@@ -72,6 +76,6 @@ class SlotStep:
                 self._run()
         torch.cuda.current_stream().wait_stream(side)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
             self._logits = self._run()
         self._graph = graph
