@@ -132,8 +132,8 @@ class Settings:
     device: str = _option("auto", _device, "auto, cpu, cuda or cuda:N; auto takes a GPU if any")
     dtype: str = _option(
         "auto",
-        _one_of("auto", "float32", "bfloat16", "float16"),
-        "auto, float32, bfloat16 or float16; auto lets the model choose",
+        _one_of("auto", "float32", "bfloat16", "float16", "int8", "float8_e4m3fn"),
+        "of the weights, int8 and float8_e4m3fn of the experts alone; auto takes what fits",
     )
     emotion_directions: Path | None = _option(  # noqa: RUF009 -- it is a field
         None,
