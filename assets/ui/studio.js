@@ -9,24 +9,25 @@
 
   // Who the visitor is, where the cookie is blocked: see studio/ui/identity.py.
   const visitorKey = "zonos2-visitor";
-  const kept = () => [stored(visitorKey) ?? ""];
+  const kept = () => [stored(visitorKey) ?? "", studioSettings.memory()];
   const keep = (text) => { if (text) store(visitorKey, text); return [text]; };
 
   // Sound that was sent but not yet heard must end with Stop, too.
   const silence = () => document.querySelectorAll("#live audio").forEach((audio) => audio.pause());
-  const stop = (...inputs) => { silence(); return inputs; };
+  const stop = (...inputs) => { silence(); studioPlayer.leave(); return inputs; };
 
   document.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
-      const speak = find("#speak");
-      if (!isShown(speak)) return;
+      const speak = [find("#speak"), find("#speak-script")].find(isShown);
+      if (!speak) return;
       event.preventDefault();
       speak.click();
     } else if (event.key === "Escape") {
       const asking = event.target.closest?.(".entry[data-mode]:not([data-mode=''])");
       if (asking) return setMode(asking, "");
       silence();
-      if (isShown(find("#stop"))) find("#stop").click();
+      studioPlayer.leave();
+      [find("#stop"), find("#stop-script")].find(isShown)?.click();
     }
   });
 
@@ -174,30 +175,33 @@
   // Speak and Stop change places: whoever pressed one by keyboard keeps the focus there.
   let hadFocus = false;
   document.addEventListener("click", (event) => {
-    hadFocus = event.target.closest?.("#speak, #stop") === document.activeElement;
+    const pressed = event.target.closest?.("#speak, #stop, #speak-script, #stop-script");
+    hadFocus = (pressed ?? null) !== null && pressed === document.activeElement;
     if (event.target.closest?.("#theme-switch")) switchTheme();
     seek(event);
   }, true);
   const keepFocus = () => {
     if (!hadFocus || document.activeElement !== document.body) return;
-    const button = [find("#speak"), find("#stop")].find(isShown);
+    const button = ["#speak", "#stop", "#speak-script", "#stop-script"].map(find).find(isShown);
     button?.focus({ preventScroll: true });
   };
 
   // Announce a change of state once, not every tick of the counter.
-  let announced = "ready";
+  const announced = { status: "ready", "script-status": "ready" };
   const announce = () => {
-    const status = find("#status [data-state]");
-    if (status === null) return;
-    const { state } = status.dataset;
-    const words = state === "speaking" ? "Speaking" : status.textContent;
-    if (state !== announced || (state === "error" && words !== region.textContent)) {
-      region.textContent = words;
+    for (const id of Object.keys(announced)) {
+      const status = find(`#${id} [data-state]`);
+      if (status === null) continue;
+      const { state } = status.dataset;
+      const words = state === "speaking" ? studioWords.said("Speaking") : status.textContent;
+      if (state !== announced[id] || (state === "error" && words !== region.textContent)) {
+        region.textContent = words;
+      }
+      announced[id] = state;
     }
-    announced = state;
   };
   // What is told beside a form or in a row, without the status line: once, too.
-  const notes = "#save-note, #blend-note, #bring-note, .entry > .bad, #check-result :is(.verdict, .note)";
+  const notes = "#save-note, #blend-note, #bring-note, #average-note, #word-note, .entry > .bad, #script-note, #check-result :is(.verdict, .note)";
   let told = "";
   const tell = () => {
     const now = [...document.querySelectorAll(notes)].map((note) => note.textContent.trim()).join(" ").trim();
@@ -219,11 +223,15 @@
 
   const begin = () => {
     document.body.append(region);
+    studioWords.begin();
     const chosen = stored(themeKey);
     let isReady = false;
     new MutationObserver(() => {
       announce();
       tell();
+      studioPlayer.look();
+      studioText.look();
+      studioCompare.show();
       keepFocus();
       requestAnimationFrame(keepPlace);
       wordTimes();
@@ -236,7 +244,10 @@
       if (note !== null) note.hidden = window.isSecureContext;
     }).observe(document.body, { childList: true, subtree: true, characterData: true });
   };
-  window.studio = { kept, keep, stop, list };
+  window.studio = {
+    kept, keep, stop, list, cast: studioText.cast, listens: studioPlayer.listens, remember: studioSettings.remember,
+    presets: studioSettings.presets, player: studioPlayer, compare: studioCompare,
+  };
   if (document.body === null) document.addEventListener("DOMContentLoaded", begin);
   else begin();
 })();

@@ -19,6 +19,7 @@ from studio.ui.markup import header_html
 from studio.ui.panel import speech_fields
 from studio.ui.performance import Performance, Press, Wish
 from studio.ui.recording import Judged, Recording
+from studio.ui.remembered import restored, restored_choices
 from studio.ui.view import View
 
 
@@ -31,25 +32,34 @@ class Handlers:
         self.recording = Recording(desk, view)
         self.performance = Performance(desk, view)
 
-    async def arrived(self, request: gr.Request, kept: str) -> Update:
-        """The state line now, the visitor's voices, and what the browser has to keep.
+    async def arrived(self, request: gr.Request, kept: str, memory: str) -> Update:
+        """The state line now, the visitor's voices and settings, and what the browser has to keep.
 
         The seed is emptied: Gradio begins a number field with 0.
         """
         view = self._view
         kept = text_to_keep(self._desk.stores.identity, request, kept)
         choices = await self._desk.choices(self._desk.owner(request, kept))
-        return {
+        voice, language = restored_choices(view, memory, choices)
+        update: Update = {
             view.header: header_html(self._desk.engine),
             view.seed: None,
             view.kept: kept,
-            view.voice: offered(choices),
+            view.voice: offered(choices) if voice is None else offered(choices, voice),
         }
+        if language is not None:
+            update[view.language] = language
+        return update | restored(view, memory)
+
+    def preset(self, event: gr.EventData) -> Update:
+        """The settings of a preset, which only the browser has."""
+        return restored(self._view, str(event._data.get("text", "")))
 
     async def speak(
         self,
         request: gr.Request,
         kept: str,
+        player: str,
         text: str,
         language: str,
         voice: str | None,
@@ -60,7 +70,10 @@ class Handlers:
         keeps_seed: bool,
         *settings: float,
     ) -> AsyncGenerator[Update, None]:
-        """Speak, from the press of the button to the finished take."""
+        """Speak, from the press of the button to the finished take.
+
+        ``player`` is empty where the browser cannot play the stream itself.
+        """
 
         async def wish() -> Wish:
             fields = speech_fields(self._view.settings, settings) | {
@@ -74,7 +87,8 @@ class Handlers:
             return Wish(replace(ask, speaker=speaker, body=body), name)
 
         owner = self._desk.owner(request, kept)
-        async with aclosing(self.performance.perform(request, owner, wish)) as updates:
+        performed = self.performance.perform(request, owner, wish, has_player=bool(player))
+        async with aclosing(performed) as updates:
             async for update in updates:
                 yield update
 

@@ -12,15 +12,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from studio.takes import Take
+from studio.api.languages import LANGUAGES
+from studio.dictionary import Word
+from studio.takes import MAX_TITLE_CHARS, Take
 from studio.ui import strings
 from studio.ui.markup import note_html
+from studio.voice_card import MAX_NAME_CHARS
 from studio.voices import Voice
 
 # Enough for the lines that are shown; a text may have 50,000 characters.
 _MAX_SHOWN_CHARS = 300
 _ICONS = {
     "play": '<path d="M7 5v14l12-7z"/>',
+    "pause": '<path d="M7 5h4v14H7zM13 5h4v14h-4z"/>',
     "star": '<path d="m12 3.6 2.6 5.3 5.8.8-4.2 4.1 1 5.8-5.2-2.7-5.2 2.7 1-5.8L3.6 9.7l5.8-.8z"/>',
 }
 
@@ -57,7 +61,7 @@ class TakeRow:
 
 def voices_html(rows: Sequence[VoiceRow], fault: Fault | None = None) -> str:
     """The library as a list."""
-    return _list(strings.NO_VOICES, [_voice(row, _of(fault, row.voice.id)) for row in rows])
+    return entries_html(strings.NO_VOICES, [_voice(row, _of(fault, row.voice.id)) for row in rows])
 
 
 def takes_html(
@@ -65,8 +69,21 @@ def takes_html(
 ) -> str:
     """The takes as a list, the newest first, below what concerns all of them."""
     more = f'<button type="button" class="more" data-do="more">{strings.SHOW_MORE}</button>'
-    listed = _list(strings.NO_TAKES, [_take(row, _of(fault, row.take.id)) for row in rows])
+    listed = entries_html(strings.NO_TAKES, [_take(row, _of(fault, row.take.id)) for row in rows])
     return _of_all(export) * bool(rows) + listed + more * has_more
+
+
+def words_html(words: Sequence[Word], owner_id: str) -> str:
+    """The dictionary as a list: what is written, what is said."""
+    rows = []
+    for word in words:
+        written, said = word.entry.written, word.entry.spoken
+        about = f'<p class="said">{_bdi(written)} → {_bdi(said)}</p>'
+        acts = ""
+        if word.owner == owner_id:
+            acts = _button("do", "delete", strings.DELETE, _escaped(written))
+        rows.append(row_html(word.id, "", about, acts, ""))
+    return entries_html(strings.NO_WORDS, rows)
 
 
 def player_html() -> str:
@@ -77,7 +94,23 @@ def player_html() -> str:
     )
 
 
-def _list(empty: str, rows: Sequence[str]) -> str:
+def compare_html() -> str:
+    """Two takes side by side, once they are chosen."""
+    sides = "".join(
+        f'<button type="button" data-hear="{side}" aria-pressed="false" disabled>'
+        f"<strong>{side.upper()}</strong> <bdi>–</bdi></button>"
+        for side in "ab"
+    )
+    return (
+        f'<div id="compare" role="group" aria-label="{strings.COMPARE_TAKES}" hidden>'
+        f'<button type="button" data-compare="play" aria-label="{strings.PLAY}"'
+        f' aria-pressed="false" disabled>{_icon("play")}{_icon("pause")}</button>{sides}'
+        f'<progress max="1" value="0" aria-label="{strings.POSITION}"></progress></div>'
+    )
+
+
+def entries_html(empty: str, rows: Sequence[str]) -> str:
+    """Rows as a list, or what is said where there are none."""
     if not rows:
         return f'<p class="empty">{empty}</p>'
     return f'<ol class="entries" role="list">{"".join(rows)}</ol>'
@@ -86,9 +119,10 @@ def _list(empty: str, rows: Sequence[str]) -> str:
 def _voice(row: VoiceRow, fault: Fault | None) -> str:
     voice = row.voice
     name = _escaped(voice.name)
-    facts = [strings.LANGUAGES.get(voice.card.language or "", voice.card.language or "")]
+    facts = [LANGUAGES.get(voice.card.language or "", voice.card.language or "")]
     facts += [strings.VOICE_SOURCES[voice.source], strings.CLIP_KEPT if voice.has_clip else ""]
     facts += [] if row.is_own else [strings.OF_THE_SCRIPTS]
+    facts += [f"#{tag}" for tag in voice.card.tags]
     shown = [_bdi(fact) for fact in facts if fact] + [_time(voice.created_s)]
     about = f'<p class="name">{_bdi(voice.name)}</p><p class="facts">{" · ".join(shown)}</p>'
     if not row.fits:
@@ -101,9 +135,14 @@ def _voice(row: VoiceRow, fault: Fault | None) -> str:
         acts += _button("mode", "rename", strings.RENAME, name)
         acts += _button("mode", "delete", strings.DELETE, name)
         typed = fault.typed if fault is not None and fault.mode == "rename" else voice.name
+        acts += _button("mode", "tag", strings.TAGS, name)
+        tags = ", ".join(voice.card.tags)
+        if fault is not None and fault.mode == "tag":
+            tags = fault.typed
         asks = _rename(typed) + _sure(strings.delete_voice(voice.name))
-    play = _play(row.sound, voice.name, strings.play(voice.name)) if row.fits else ""
-    return _row(voice.id, play, about, acts, asks, fault)
+        asks += _rename(tags, strings.TAGS_INFO, 400, mode="tag", is_needed=False)
+    play = play_html(row.sound, voice.name, voice.name) if row.fits else ""
+    return row_html(voice.id, play, about, acts, asks, fault)
 
 
 def _take(row: TakeRow, fault: Fault | None) -> str:
@@ -124,14 +163,19 @@ def _take(row: TakeRow, fault: Fault | None) -> str:
         + _button("do", "again", strings.AGAIN, named, strings.AGAIN_INFO)
         + _button("do", "use", strings.USE_SETTINGS, named)
         + _link(row.download, strings.DOWNLOAD_SHORT, named)
+        + _compare("a", row.sound, named)
+        + _compare("b", row.sound, named)
+        + _button("mode", "rename", strings.TITLE_TAKE, named)
         + _button("mode", "delete", strings.DELETE, named)
     )
-    return _row(
+    typed = fault.typed if fault is not None and fault.mode == "rename" else take.title
+    return row_html(
         take.id,
-        _play(row.sound, f"{voice}: {text}", strings.play(short)),
+        play_html(row.sound, f"{voice}: {text}", short),
         about,
         acts,
-        _sure(strings.DELETE_TAKE),
+        _rename(typed, strings.TAKE_TITLE, MAX_TITLE_CHARS, is_needed=False)
+        + _sure(strings.DELETE_TAKE),
         fault,
     )
 
@@ -145,9 +189,10 @@ def _of_all(export: str) -> str:
     )
 
 
-def _row(
-    row_id: str, play: str, about: str, acts: str, asks: str, fault: Fault | None = None
+def row_html(
+    row_id: str, play: str, about: str, acts: str, asks: str = "", fault: Fault | None = None
 ) -> str:
+    """A row: what plays it, what it is, its buttons, what they ask, and what could not be done."""
     mode = "" if fault is None else fault.mode
     note = "" if fault is None else note_html("bad", fault.sentence)
     return (
@@ -156,11 +201,19 @@ def _row(
     )
 
 
-def _rename(typed: str) -> str:
+def _rename(
+    typed: str,
+    label: str = strings.NEW_NAME,
+    max_chars: int = MAX_NAME_CHARS,
+    *,
+    mode: str = "rename",
+    is_needed: bool = True,
+) -> str:
     return (
-        f'<form class="ask" data-mode="rename" data-do="rename"><label>{strings.NEW_NAME}'
-        f' <input name="text" dir="auto" maxlength="64" required value="{_escaped(typed)}"></label>'
-        f'<button type="submit" class="go">{strings.RENAME}</button>'
+        f'<form class="ask" data-mode="{mode}" data-do="{mode}"><label>{label}'
+        f' <input name="text" dir="auto" maxlength="{max_chars}"{" required" * is_needed}'
+        f' value="{_escaped(typed)}"></label>'
+        f'<button type="submit" class="go">{strings.SAVE}</button>'
         f'<button type="button" data-mode="">{strings.CANCEL}</button></form>'
     )
 
@@ -178,11 +231,22 @@ def _sure(question: str, **acts: str) -> str:
     )
 
 
-def _play(address: str, caption: str, label: str) -> str:
+def play_html(address: str, caption: str, what: str) -> str:
+    """The button that plays the sound of a row."""
+    label = strings.play(what)
     return (
         f'<button type="button" class="icon play" data-play="{_escaped(address)}"'
         f' data-caption="{_escaped(caption)}" aria-label="{_escaped(label)}">'
         f"{_icon('play')}</button>"
+    )
+
+
+def _compare(side: str, address: str, named: str) -> str:
+    """Chooses a take as one side of the comparison; the script does the rest."""
+    return (
+        f'<button type="button" class="side" data-side="{side}" aria-pressed="false"'
+        f' data-sound="{_escaped(address)}" aria-label="{strings.compare(side.upper())}: {named}"'
+        f' title="{strings.COMPARE_INFO}">{side.upper()}</button>'
     )
 
 
@@ -193,13 +257,18 @@ def _button(kind: str, value: str, words: str, named: str = "", info: str = "") 
     return f'<button type="button" data-{kind}="{value}"{label}{title}>{words}</button>'
 
 
+def link_html(address: str, name: str, words: str) -> str:
+    """A link that keeps a file under a ``name``."""
+    return f'<a class="button" href="{_escaped(address)}" download="{_escaped(name)}">{words}</a>'
+
+
 def _link(address: str, words: str, named: str = "") -> str:
     label = f' aria-label="{words}: {named}"' if named else ""
     return f'<a href="{_escaped(address)}" download{label}>{words}</a>'
 
 
 def _icon(name: str) -> str:
-    return f'<svg viewBox="0 0 24 24" aria-hidden="true">{_ICONS[name]}</svg>'
+    return f'<svg class="icon-{name}" viewBox="0 0 24 24" aria-hidden="true">{_ICONS[name]}</svg>'
 
 
 def _time(time_s: float) -> str:

@@ -23,11 +23,13 @@ from engine import (
     Range,
 )
 from studio.api.schemas import SpeechBody
-from studio.ui import strings
+from studio.ui import naming, strings
 
 # The choice that leaves a control out of the prompt. None would read as "nothing chosen".
 UNSET = -1
 FLOAT_STEP = 0.01
+# The axes of the pad: from left to right, and upwards.
+PAD_AXES = ("valence", "arousal")
 # Before the name of an emotion, which could be that of an axis.
 SLIDER = "slider:"
 # Fields of other doors that the panel has no setting for.
@@ -65,20 +67,22 @@ def delivery_settings(engine: Engine) -> list[Setting]:
 
 
 def _delivery_setting(control: Control) -> Setting:
-    label = strings.control_name(control)
+    label = naming.control_name(control)
     if control.kind == "flag":
         is_on = bool(control.default)
-        return Setting(control.name, control.kind, is_on, gr.Checkbox(is_on, label=label))
+        box = gr.Checkbox(is_on, label=label, elem_id=_id(control.name))
+        return Setting(control.name, control.kind, is_on, box)
     default = UNSET if control.default is None else int(control.default)
     choices = [(strings.UNSET, UNSET)]
     for index, bucket in enumerate(control.buckets):
-        choices.append((strings.bucket_name(bucket, control.unit), index))
+        choices.append((naming.bucket_name(bucket, control.unit), index))
     field = gr.Dropdown(
         choices,
         value=default,
         label=label,
         info=strings.SPEAKING_RATE_INFO if control.kind == "rate" else None,
         filterable=False,
+        elem_id=_id(control.name),
     )
     return Setting(control.name, control.kind, default, field)
 
@@ -106,11 +110,17 @@ def _slider(name: str, kind: str, default: float, limits: Range) -> Setting:
         limits.maximum,
         value=default,
         step=1 if limits.is_integer else FLOAT_STEP,
-        label=strings.plain_name(name.removeprefix(SLIDER)),
+        label=naming.plain_name(name.removeprefix(SLIDER)),
         info=limits.meaning[:1].upper() + limits.meaning[1:],
         buttons=[],
+        elem_id=_id(name),
     )
     return Setting(name, kind, default, field)
+
+
+def _id(name: str) -> str:
+    """The id of a setting's field on the page; the names of emotions are a file's own."""
+    return "setting-" + "".join(letter if letter.isalnum() else "-" for letter in name)
 
 
 def speech_fields(settings: Sequence[Setting], values: Sequence[float]) -> dict[str, Any]:
@@ -161,12 +171,16 @@ def _shown(setting: Setting, fields: Mapping[str, Any]) -> float:
         value = (fields.get("emotion_sliders") or {}).get(name.removeprefix(SLIDER))
     elif setting.kind == "emotion":
         value = fields.get(f"emotion_{name}")
-    return value if value is not None and _is_offered(setting.field, value) else setting.default
+    return value if value is not None and is_offered(setting.field, value) else setting.default
 
 
-def _is_offered(field: Component, value: float) -> bool:
+def is_offered(field: Component, value: object) -> bool:
+    """Whether a field can show a value, which may come from outside."""
+    if isinstance(field, gr.Checkbox):
+        return isinstance(value, bool)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
     if isinstance(field, gr.Dropdown):
         return value in [choice for _, choice in field.choices or []]
-    if isinstance(field, gr.Slider):
-        return bool(field.minimum <= value <= field.maximum)
-    return isinstance(value, bool)
+    assert isinstance(field, gr.Slider)
+    return bool(field.minimum <= value <= field.maximum)

@@ -2,12 +2,15 @@
 
 - However it ends, its request ends with it. It yields at least every ``HEARTBEAT_S``, because
   Gradio closes the generator of a closed tab at a yield.
+- The page's player (assets/ui/player.js) hears the samples themselves, as soon as they are made, at
+  an address that it is told once. A browser without one hears longer pieces in Gradio's.
 - An error is shown beside its field and in the status line, in its own words; nothing else changes.
 """
 
 from __future__ import annotations
 
 import logging
+import time
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
@@ -23,17 +26,28 @@ from anyio.to_thread import run_sync
 from engine import FinishReason, GenerationFailed, SpeechStream, StudioError
 from studio.api.headers import rtf
 from studio.api.keeping import Keeping, making_of
+from studio.api.listening import Listening
 from studio.api.parse import SpeechAsk
 from studio.api.speaking import Spoken
-from studio.media.encode import Encoder
+from studio.media.encode import Encoder, available_formats, known_format
 from studio.media.pcm import FULL_SCALE
 from studio.owner import Owner
 from studio.takes import Making, Take, file_name
 from studio.ui import strings
 from studio.ui.desk import Desk, Update
-from studio.ui.markup import note_html, status_html, take_html
-from studio.ui.sound import pieces_of, wav_bytes, waveform_peaks
+from studio.ui.markup import note_html, status_html, stream_html, take_html
+from studio.ui.sound import (
+    HEARTBEAT_S,
+    LONG_PIECES,
+    NO_PIECES,
+    pieces_of,
+    wav_bytes,
+    waveform_peaks,
+)
 from studio.ui.view import View
+
+# What a take can be kept as.
+FORMATS = ("wav", "mp3", "flac", "opus")
 
 log = logging.getLogger(__name__)
 
@@ -79,19 +93,35 @@ class Performance:
         self._view = view
 
     async def perform(
-        self, request: gr.Request, owner: Owner, wish: Callable[[], Awaitable[Wish]]
+        self,
+        request: gr.Request,
+        owner: Owner,
+        wish: Callable[[], Awaitable[Wish]],
+        *,
+        has_player: bool = False,
     ) -> AsyncGenerator[Update, None]:
-        """Speak what ``wish`` comes to; what it raises is told like any other error."""
+        """Speak what ``wish`` comes to; what it raises is told like any other error.
+
+        ``has_player``: this browser can play the stream itself.
+        """
         press = Press()
         yield self._started(press)
         spoken: Spoken | None = None
+        listening: Listening | None = None
         try:
             wished = await wish()
+            request_id = uuid.uuid4().hex
             spoken = await self._desk.speaking.begin(
-                wished.ask, owner, uuid.uuid4().hex, share=f"page:{request.session_hash}"
+                wished.ask, owner, request_id, share=f"page:{request.session_hash}"
             )
             press.begin(spoken.stream)
-            async with aclosing(self._heard(spoken, owner, wished)) as updates:
+            if has_player:
+                listening = Listening(spoken.sample_rate_hz, press.stop)
+                self._desk.speaking.requests.find(owner, request_id).listening = listening
+                path = f"/v1/audio/requests/{request_id}/audio"
+                address = self._desk.tickets.address(owner, path)
+                yield {self._view.stream: stream_html(address, spoken.sample_rate_hz)}
+            async with aclosing(self._heard(spoken, owner, wished, listening)) as updates:
                 async for update in updates:
                     yield update
         except StudioError as error:
@@ -105,12 +135,14 @@ class Performance:
             )
         finally:
             press.is_over = True
+            if listening is not None:
+                listening.end()
             if spoken is not None:
                 spoken.close()
         yield self._idle()
 
     async def _heard(
-        self, spoken: Spoken, owner: Owner, wish: Wish
+        self, spoken: Spoken, owner: Owner, wish: Wish, listening: Listening | None
     ) -> AsyncGenerator[Update, None]:
         rate_hz = spoken.sample_rate_hz
         speaker = spoken.speaker
@@ -119,11 +151,23 @@ class Performance:
         making = making_of(self._desk.engine, spoken.ask.body, speaker, spoken.stream, spoken.tags)
         keeping = Keeping(self._desk.stores.history, owner, making, rate_hz)
         pcm: list[np.ndarray] = []
-        async with aclosing(pieces_of(keeping.kept(spoken.chunks()), rate_hz)) as pieces:
+        told_s = 0.0
+        lengths = LONG_PIECES if listening is None else NO_PIECES
+        chunks = keeping.kept(spoken.chunks())
+        async with aclosing(pieces_of(chunks, rate_hz, lengths)) as pieces:
             async for piece in pieces:
                 if piece is not None:
                     pcm.append(piece)
-                yield self._progress(spoken, piece)
+                if listening is None:
+                    yield self._progress(spoken, piece)
+                    continue
+                if piece is not None:
+                    listening.put(piece)
+                if piece is None or time.monotonic() > told_s + HEARTBEAT_S:
+                    yield self._progress(spoken, None)
+                    told_s = time.monotonic()
+        if listening is not None:
+            listening.end()
         whole = await run_sync(np.concatenate, pcm)
         yield await self._finished(spoken, owner, making, whole, keeping)
 
@@ -146,6 +190,7 @@ class Performance:
             view.speak: gr.update(visible=False),
             view.stop: gr.update(visible=True),
             view.live: gr.update(value=None),
+            view.stream: "",
             view.status: status_html("starting", strings.STARTING),
             view.text_note: "",
             view.settings_note: "",
@@ -175,28 +220,30 @@ class Performance:
         )
         caption = strings.take(making.voice or strings.NO_VOICE, spoken.duration_s, stream.seed)
         if keeping.take is None:
-            sound = download = await self._file(spoken, pcm)
-            name = f"zonos2-seed-{stream.seed}.wav"
+            sound = await self._file(spoken, pcm)
+            downloads = {"wav": (sound, f"zonos2-seed-{stream.seed}.wav")}
             is_off = bool(self._desk.stores.history.note)
             reason = strings.KEEPS_NONE if is_off else strings.not_kept(keeping.note)
             note = note_html("info", reason)
         else:
-            sound, download = self.addresses(owner, keeping.take)
-            name = file_name(keeping.take, "wav")
+            sound, downloads = self.address(owner, keeping.take), {}
+            for kind in FORMATS:
+                if kind in available_formats():
+                    address = self.address(owner, keeping.take, kind)
+                    downloads[kind] = (address, file_name(keeping.take, known_format(kind).suffix))
             note = note_html("good", strings.KEPT)
         peaks = await run_sync(waveform_peaks, pcm)
         return {
             view.status: status_html("done", words),
-            view.take: take_html(sound, download, name, caption, peaks) + note,
+            view.take: take_html(sound, downloads, caption, peaks) + note,
             view.take_id: keeping.take and keeping.take.id,
             view.seed: stream.seed,
         }
 
-    def addresses(self, owner: Owner, take: Take) -> tuple[str, str]:
-        """Where the sound of a kept take is played, and where it comes as a WAV file."""
+    def address(self, owner: Owner, take: Take, kind: str | None = None) -> str:
+        """Where the sound of a kept take is played, or comes as a file of the ``kind``."""
         path = f"/v1/audio/takes/{take.id}/audio"
-        tickets = self._desk.tickets
-        return tickets.address(owner, path), tickets.address(owner, f"{path}?format=wav")
+        return self._desk.tickets.address(owner, path if kind is None else f"{path}?format={kind}")
 
     async def _file(self, spoken: Spoken, pcm: np.ndarray) -> str:
         """A WAV file of the session, marked as any other -> its address."""

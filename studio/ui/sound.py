@@ -11,22 +11,29 @@ from studio.media.pcm import to_int16, wav_header
 
 # The longest silence between two pieces, so that a closed tab is noticed.
 HEARTBEAT_S = 0.4
-# The first piece is small, for an early sound; each piece costs a request, so later ones are long.
+# The first piece is small, for an early sound; each piece costs Gradio's player a request, so later
+# ones are long.
 FIRST_PIECE_S = 0.4
 PIECE_S = 1.0
+LONG_PIECES = (FIRST_PIECE_S, PIECE_S)
+# Every chunk as it comes: for the page's own player.
+NO_PIECES = (0.0, 0.0)
 # Bars of a drawn waveform.
 NUM_PEAKS = 120
 
 
 async def pieces_of(
-    chunks: AsyncIterator[np.ndarray], sample_rate_hz: int
+    chunks: AsyncIterator[np.ndarray],
+    sample_rate_hz: int,
+    lengths_s: tuple[float, float] = LONG_PIECES,
 ) -> AsyncGenerator[np.ndarray | None, None]:
     """Yield float32 ``chunks`` as int16 pieces, and None whenever ``HEARTBEAT_S`` brought nothing.
 
+    ``lengths_s``: the least length of the first piece, and of each later one but the last.
     Raises what ``chunks`` raises, after what came before; closing it closes them.
     """
     held: list[np.ndarray] = []
-    num_held, wanted_s = 0, FIRST_PIECE_S
+    num_held, wanted_s = 0, lengths_s[0]
     coming: asyncio.Future[np.ndarray | None] | None = None
     try:
         while True:
@@ -41,7 +48,7 @@ async def pieces_of(
                 num_held += len(chunk)
             if held and (chunk is None or num_held >= wanted_s * sample_rate_hz):
                 yield to_int16(np.concatenate(held))
-                held, num_held, wanted_s = [], 0, PIECE_S
+                held, num_held, wanted_s = [], 0, lengths_s[1]
             if chunk is None:
                 return
     finally:

@@ -7,16 +7,38 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine import Control
-from studio.api.languages import LANGUAGES
 from studio.settings import Settings
 
 TITLE = "ZONOS2 Studio"
-
 SPEAK_TAB = "Speak"
 VOICES_TAB = "Voices"
 TAKES_TAB = "Takes"
 CHECK_TAB = "Check"
+
+SCRIPT_TAB = "Script"
+CODE_TAB = "Code"
+ABOUT_TAB = "About"
+
+SCRIPT = "Script"
+SCRIPT_INFO = "One line for each turn, with a name and a colon"
+SAMPLE_SCRIPT = (
+    "Anna: Have you seen the boat?\nBen: It is still tied to the pier.\nAnna: Then we go."
+)
+CAST = "Who speaks"
+NO_NAME = "Lines without a name"
+SPEAK_SCRIPT = "Speak the script"
+SCRIPT_LINES = "Lines"
+NO_LINES = "Nothing spoken yet. Every line can be heard, and said again, by itself."
+REROLL = "Say it again"
+REROLL_INFO = "Speaks this line anew; all others stay as they are"
+WHOLE_SCRIPT = "The whole script"
+
+CODE = "Use from code"
+CODE_INFO = "What the Speak tab would ask now, as a request. What is at its default is left out."
+CODE_RECORDING = (
+    "Your recording is not a voice that code can name yet: save it, and use the name you gave it."
+)
+COPY = "Copy"
 
 CHECK_FILE = "Check a file"
 CHECK_INFO = (
@@ -57,7 +79,6 @@ NO_MICROPHONE = (
 JUDGING = "Listening to the recording…"
 
 SAVE_VOICE = "Save this voice…"
-SAVE_VOICE_TITLE = "Save this voice"
 VOICE_NAME = "Name"
 VOICE_NAME_PLACEHOLDER = "What you call it"
 VOICE_LANGUAGE = "Language it speaks"
@@ -101,6 +122,18 @@ VOICE_FILE = "Exported voice"
 NAME_IN_FILE = "As in the file"
 BRING_VOICE = "Import"
 
+AVERAGE = "Average several recordings"
+AVERAGE_INFO = "Up to 8 recordings of one person give a steadier voice than one."
+CLIPS = "Recordings"
+SAVE_AVERAGE = "Save the average"
+
+TAGS = "Tags"
+TAGS_INFO = "Tags, with commas"
+TITLE_TAKE = "Title"
+TAKE_TITLE = "Title of the take"
+COMPARE_TAKES = "Compare two takes"
+COMPARE_INFO = "Choose two takes, A and B; the key X switches between them at equal loudness"
+
 YOUR_TAKES = "Your takes"
 NO_TAKES = "Nothing spoken yet. What you make in Speak is listed here, the newest first."
 STAR = "Star"
@@ -118,20 +151,67 @@ DELETE_UNSTARRED = "Those without a star"
 DELETE_STARRED = "All of them"
 STILL_SPEAKING = "Something is being spoken; stop it first, or let it end."
 
+AS_SPOKEN = "As it is spoken"
+CHANGED_INFO = (
+    "What is said otherwise than it is written is underlined. Press it to say it your way."
+)
+NOTHING_CHANGED = "It is said as it is written."
+NOT_SPOKEN = "Not spoken"
+WORDS = "Pronunciations"
+WORDS_INFO = "Words that are said otherwise than they are written, in everything you make here."
+NO_WORDS = "No words yet."
+WORD_WRITTEN = "Written"
+WORD_SAID = "Said"
+ADD_WORD = "Add"
+
 TEXT_INFO = "What to say"
 TEXT_PLACEHOLDER = "Type or paste what should be spoken"
 LANGUAGE = "Language"
 SPEAK = "Speak"
 STOP = "Stop"
-SHORTCUTS = "<kbd>Ctrl</kbd>/<kbd>⌘</kbd> <kbd>Enter</kbd> speaks, <kbd>Esc</kbd> stops"
 
+PLAY = "Play"
+HEARD_AFTER = "heard after {} s"
+POSITION = "Position"
+VOLUME = "Volume"
+SPECTRUM = "Spectrogram"
+SPECTRUM_INFO = "Spectrogram: time from left to right, pitch from low to high, up to 11 kHz"
 READY = "Ready to speak."
 STARTING = "Starting…"
 LIVE = "Playing while it is made"
 TAKE = "Take"
-DOWNLOAD = "Download WAV"
+DOWNLOAD = "Download"
 KEPT = "Kept under Takes."
 KEEPS_NONE = "This studio keeps no takes; download what you want to have."
+
+PRESETS = "Presets"
+PRESET_NAME = "Name of the preset"
+SAVE_PRESET = "Save as preset"
+FORGET_PRESET = "Forget"
+SHORTCUTS_TITLE = "Keys"
+SHORTCUT_KEYS = (
+    ("Ctrl/⌘ Enter", "Speak"),
+    ("Esc", "Stop"),
+    ("Space", "Play or pause"),
+    ("← →", "One second back or on, on the waveform"),
+    ("X", "Switch between take A and take B"),
+    ("?", "These keys"),
+)
+CLOSE = "Close"
+INTERFACE_LANGUAGE = "Language of the page"
+INTERFACE_LANGUAGES = {
+    "en": "English",
+    "zh": "中文",
+    "ja": "日本語",
+    "de": "Deutsch",
+    "fr": "Français",
+    "es": "Español",
+    "pt": "Português",
+    "it": "Italiano",
+    "ko": "한국어",
+}
+
+PAD_ENDS = ("sad", "glad", "calm", "stirred")
 
 SEED = "Seed"
 SEED_INFO = "The same seed and settings give the same sound"
@@ -145,21 +225,10 @@ SPEAKING_RATE = "Speaking rate"
 SPEAKING_RATE_INFO = "Bytes of text a second, one for a Latin letter"
 THEME = "Switch between light and dark"
 
+LANGUAGE_INFO = "• reads numbers and dates"
 # The language chooses how numbers and signs are read; the model never sees it.
 AS_WRITTEN = "auto"
 
-_CONTROL_NAMES = {
-    "speaking_rate": SPEAKING_RATE,
-    "lufs": "Loudness",
-    "estimated_snr": "Clean of noise",
-    "max_pause": "Longest pause",
-    "estimated_bandlimit_hz": "Brightness",
-    "bandwidth_hz": "Bandwidth",
-    "leading_silence_s": "Silence at the start",
-    "trailing_silence_s": "Silence at the end",
-    "clean_speaker_background": "The recording has a clean background",
-    "accurate_mode": "Accurate rather than expressive",
-}
 VOICE_SOURCES = {
     "recording": "from a recording",
     "embedding": "from numbers",
@@ -173,36 +242,7 @@ _UNNAMED_SPEAKERS = {
     "blend": "A blend",
     "": "No voice",
 }
-_GUIDANCE_NAMES = {"cfg_scale": "Voice guidance", "emotion_cfg_scale": "Emotion guidance"}
 _DEVICES = {"cpu": "CPU", "cuda": "GPU"}
-
-
-def languages() -> list[tuple[str, str]]:
-    """Names and codes of the languages to choose from."""
-    return [("As written", AS_WRITTEN), *((name, code) for code, name in LANGUAGES.items())]
-
-
-def voice_languages() -> list[tuple[str, str]]:
-    """Names and codes of what a voice may speak, none said first."""
-    return [(NOT_SAID, AS_WRITTEN), *((name, code) for code, name in LANGUAGES.items())]
-
-
-def control_name(control: Control) -> str:
-    """The plain name of a control; an unknown one is named after its field."""
-    return _CONTROL_NAMES.get(control.name, plain_name(control.name))
-
-
-def plain_name(field: str) -> str:
-    """A field's name as words: repetition_window becomes Repetition window."""
-    if field in _GUIDANCE_NAMES:
-        return _GUIDANCE_NAMES[field]
-    return field.replace("_", " ").capitalize()
-
-
-def bucket_name(label: str, unit: str) -> str:
-    """A bucket's label for people: 0.1-0.25 and s become 0.1–0.25 s."""
-    head, tail = label[:1], label[1:]  # a leading minus is a sign, not a dash
-    return f"{head}{tail.replace('-', '–', 1)} {unit}".strip()
 
 
 def state(is_draining: bool, name: str, device: str) -> tuple[str, ...]:
@@ -288,6 +328,41 @@ def seconds(duration_s: float) -> str:
 def seed(number: int) -> str:
     """The seed of a take."""
     return f"seed {number}"
+
+
+def word_added(written: str, said: str) -> str:
+    """A word was added to the dictionary."""
+    return f"{written} is said as {said} from now on."
+
+
+def spoken_as(written: str, said: str) -> str:
+    """What a changed stretch of a text is, for a reader of the screen."""
+    return f"{said}, written {written}"
+
+
+def too_long(num_chars: int, settings: Settings) -> str:
+    """A text that is not shown as it is spoken."""
+    return f"It has {num_chars} characters and the limit is {settings.max_input_chars}."
+
+
+def compare(side: str) -> str:
+    """What the button of a take does."""
+    return f"Compare as {side}"
+
+
+def script_progress(num_done: int, num_lines: int) -> str:
+    """How far a script is."""
+    return f"Spoken: {num_done} of {num_lines} lines"
+
+
+def script_stopped(num_done: int) -> str:
+    """How far a script had come when it was stopped."""
+    return f"Stopped after {num_done} lines"
+
+
+def script_done(num_lines: int, duration_s: float) -> str:
+    """What a finished script is."""
+    return f"Done: {num_lines} lines, {duration_s:.1f} s"
 
 
 def not_kept(reason: str) -> str:

@@ -16,7 +16,7 @@ from studio.takes import Take
 from studio.ui import strings
 from studio.ui.desk import PAGE_DOOR, Desk, Update
 from studio.ui.lists import Fault, TakeRow, takes_html
-from studio.ui.markup import note_html
+from studio.ui.markup import NO_STREAM, note_html
 from studio.ui.panel import setting_values, unshown
 from studio.ui.performance import Performance, Press, Wish
 from studio.ui.takes_tab import PAGE
@@ -47,19 +47,22 @@ class TakesHandlers:
     ) -> Update:
         """A button of a row was pressed; what cannot be done is told in the row."""
         owner = self._desk.owner(request, kept)
-        act, which = (str(event._data.get(name, "")) for name in ("act", "id"))
+        act, which, text = (str(event._data.get(name, "")) for name in ("act", "id", "text"))
         try:
             if act == "use":
                 return await self._used(owner, which)
+            if act == "rename":
+                await run_sync(lambda: self._history.change(owner, which, title=text))
             return await self._changed(owner, act, which, num_shown, last)
         except StudioError as error:
-            mode = "delete" if act.startswith("delete") else ""
-            return await self._listed(owner, num_shown, Fault(which, mode, error.message))
+            mode = "delete" if act.startswith("delete") else "rename" if act == "rename" else ""
+            return await self._listed(owner, num_shown, Fault(which, mode, error.message, text))
 
     async def again(
         self,
         request: gr.Request,
         kept: str,
+        player: str,
         num_shown: int,
         press: Press | None,
         event: gr.EventData,
@@ -79,7 +82,8 @@ class TakesHandlers:
             return Wish(ask, take.voice)
 
         yield {self._view.tabs: gr.Tabs(selected=SPEAK)}
-        async with aclosing(self._performance.perform(request, owner, wish)) as updates:
+        performed = self._performance.perform(request, owner, wish, has_player=bool(player))
+        async with aclosing(performed) as updates:
             async for update in updates:
                 yield update
 
@@ -97,7 +101,7 @@ class TakesHandlers:
         elif act in ("delete-all", "delete-starred"):
             await run_sync(lambda: self._history.delete_all(owner, starred=act == "delete-starred"))
         if last is not None and not await run_sync(self._is_there, owner, last):
-            update |= {self._view.take: "", self._view.take_id: None}
+            update |= {self._view.take: "", self._view.take_id: None, self._view.stream: NO_STREAM}
         return update | await self._listed(owner, num_shown)
 
     def _turn_star(self, owner: Owner, which: str) -> None:
@@ -153,4 +157,8 @@ class TakesHandlers:
         return {self._view.takes.list: takes_html(rows, len(takes) > num_shown, export, fault)}
 
     def _row(self, owner: Owner, take: Take) -> TakeRow:
-        return TakeRow(take, *self._performance.addresses(owner, take))
+        return TakeRow(
+            take,
+            self._performance.address(owner, take),
+            self._performance.address(owner, take, "wav"),
+        )

@@ -8,7 +8,7 @@ import gradio as gr
 
 from studio.settings import Settings
 from studio.ui import strings
-from studio.ui.lists import player_html
+from studio.ui.lists import compare_html, player_html
 from studio.ui.markup import heading_html
 
 # Takes that are shown at first, and with every press on more.
@@ -31,4 +31,5 @@ def build_takes(settings: Settings, tab: gr.Tab) -> TakesView:
         gr.HTML(f'<p class="info">{strings.takes_info(settings)}</p>')
         gr.HTML(player_html(), elem_classes="player-place")
         listed = gr.HTML(elem_id="takes", js_on_load="studio.list(element, trigger)")
+        gr.HTML(compare_html())
     return TakesView(tab, listed, gr.State(PAGE))

@@ -1,6 +1,6 @@
 """The components of the page and where they stand. Nothing here does anything.
 
-Four tabs; that of speech has three columns on a desk, two on a tablet, one on a phone:
+Seven tabs; that of speech has three columns on a desk, two on a tablet, one on a phone:
 assets/ui/studio.css.
 """
 
@@ -13,19 +13,33 @@ from gradio.components import Component
 
 from engine import Engine
 from studio.settings import Settings
-from studio.ui import strings
+from studio.ui import naming, strings
+from studio.ui.about_tab import build_about
 from studio.ui.check_tab import CheckView, build_check
+from studio.ui.code_tab import CodeView, build_code
 from studio.ui.consent_box import consent_box
 from studio.ui.desk import SHORT_LIST, choices, default_choice
-from studio.ui.markup import header_html, heading_html, status_html
+from studio.ui.markup import (
+    counter_html,
+    header_html,
+    heading_html,
+    memory_html,
+    pad_html,
+    presets_html,
+    status_html,
+)
 from studio.ui.panel import (
+    PAD_AXES,
     Setting,
     delivery_settings,
     emotion_settings,
     guidance_settings,
     sampling_settings,
 )
+from studio.ui.player import player_html
+from studio.ui.script_tab import ScriptView, build_script
 from studio.ui.takes_tab import TakesView, build_takes
+from studio.ui.text_tools import TextTools, build_text_tools
 from studio.ui.theme import WAVEFORM
 from studio.ui.voices_tab import VoicesView, build_voices
 from studio.voice_card import MAX_NAME_CHARS
@@ -59,6 +73,8 @@ class View:
     blocks: gr.Blocks
     header: gr.HTML
     kept: gr.Textbox
+    player: gr.Textbox
+    memory: gr.Textbox
     tabs: gr.Tabs
     voice: gr.Dropdown
     recording: gr.Audio
@@ -68,12 +84,14 @@ class View:
     save: SaveForm
     text: gr.Textbox
     text_note: gr.HTML
+    tools: TextTools
     language: gr.Dropdown
     speak: gr.Button
     stop: gr.Button
     press: gr.State
     status: gr.HTML
     live: gr.Audio
+    stream: gr.HTML
     take: gr.HTML
     take_id: gr.State
     seed: gr.Number
@@ -82,8 +100,11 @@ class View:
     settings: tuple[Setting, ...]
     settings_note: gr.HTML
     reset: gr.Button
+    presets: gr.HTML
+    script: ScriptView
     voices: VoicesView
     takes: TakesView
+    code: CodeView
     check: CheckView
 
     @property
@@ -102,6 +123,10 @@ def build_view(engine: Engine, settings: Settings) -> View:
         parts["header"] = gr.HTML(header_html(engine), elem_id="header")
         # The signed text of a visitor whose cookies are blocked; see identity.py.
         parts["kept"] = gr.Textbox(visible=False)
+        # Whether this browser can play a stream itself: see assets/ui/player.js.
+        parts["player"] = gr.Textbox(visible=False)
+        # What the browser remembers of the settings: see remembered.py.
+        parts["memory"] = gr.Textbox(visible=False)
         with gr.Tabs(selected=SPEAK, elem_id="tabs") as tabs:
             with (
                 tab(strings.SPEAK_TAB, SPEAK),
@@ -110,15 +135,21 @@ def build_view(engine: Engine, settings: Settings) -> View:
                 with gr.Column(elem_id="voice-panel", elem_classes="card", min_width=0):
                     parts |= _voice_panel(engine, settings)
                 with gr.Column(elem_id="text-panel", elem_classes="card", min_width=0):
-                    parts |= _text_panel(engine)
+                    parts |= _text_panel(engine, settings)
                 with gr.Column(elem_id="delivery-panel", elem_classes="card", min_width=0):
                     parts |= _delivery_panel(engine)
+            with tab(strings.SCRIPT_TAB, "script") as opened:
+                parts["script"] = build_script(opened)
             with tab(strings.VOICES_TAB, "voices") as opened:
                 parts["voices"] = build_voices(engine, opened)
             with tab(strings.TAKES_TAB, "takes") as opened:
                 parts["takes"] = build_takes(settings, opened)
+            with tab(strings.CODE_TAB, "code") as opened:
+                parts["code"] = build_code(opened)
             with tab(strings.CHECK_TAB, "check"):
                 parts["check"] = build_check()
+            with tab(strings.ABOUT_TAB, "about"):
+                build_about(engine, settings)
     return View(blocks=blocks, tabs=tabs, **parts)  # type: ignore[arg-type]
 
 
@@ -174,7 +205,7 @@ def _save_form(settings: Settings) -> SaveForm:
             elem_id="save-name",
         )
         language = gr.Dropdown(
-            strings.voice_languages(),
+            naming.voice_languages(),
             value=strings.AS_WRITTEN,
             label=strings.VOICE_LANGUAGE,
             elem_id="save-language",
@@ -195,7 +226,7 @@ def _save_form(settings: Settings) -> SaveForm:
     return SaveForm(opens, form, name, language, keeps_clip, agreed, save, cancel, note)
 
 
-def _text_panel(engine: Engine) -> dict[str, object]:
+def _text_panel(engine: Engine, settings: Settings) -> dict[str, object]:
     gr.HTML(heading_html(strings.TEXT))
     text = gr.Textbox(
         strings.SAMPLE_TEXT,
@@ -208,14 +239,15 @@ def _text_panel(engine: Engine) -> dict[str, object]:
     text_note = gr.HTML(elem_id="text-note")
     with gr.Row(elem_id="text-bar"):
         language = gr.Dropdown(
-            strings.languages(),
+            naming.languages(),
             value=engine.family.default_language or strings.AS_WRITTEN,
             label=strings.LANGUAGE,
-            filterable=False,
+            info=strings.LANGUAGE_INFO,
             elem_id="language",
             min_width=0,
         )
-        gr.HTML(f'<p class="info shortcuts">{strings.SHORTCUTS}</p>')
+        gr.HTML(counter_html(settings.max_input_chars))
+    tools = build_text_tools()
     with gr.Column(elem_id="speak-bar", min_width=0):
         speak = gr.Button(strings.SPEAK, variant="primary", elem_id="speak")
         stop = gr.Button(strings.STOP, variant="stop", elem_id="stop", visible=False)
@@ -228,24 +260,33 @@ def _text_panel(engine: Engine) -> dict[str, object]:
             elem_id="live",
             buttons=[],
         )
+        gr.HTML(player_html(), elem_id="player-place")
+        stream = gr.HTML(elem_id="stream", visible="hidden")
     take = gr.HTML(elem_id="take")
     return {
         "text": text,
         "text_note": text_note,
+        "tools": tools,
         "language": language,
         "speak": speak,
         "stop": stop,
         "press": gr.State(None),
         "status": status,
         "live": live,
+        "stream": stream,
         "take": take,
         "take_id": gr.State(None),
     }
 
 
 def _delivery_panel(engine: Engine) -> dict[str, object]:
-    gr.HTML(heading_html(strings.DELIVERY))
-    delivery = [*delivery_settings(engine), *emotion_settings(engine), *guidance_settings(engine)]
+    with gr.Row(elem_classes="heading-bar"):
+        gr.HTML(heading_html(strings.DELIVERY))
+        reset = gr.Button(strings.RESET, size="sm", elem_id="reset", min_width=0)
+    delivery = delivery_settings(engine)
+    emotions = engine.family.emotions
+    gr.HTML(pad_html(), visible=emotions is not None and {*PAD_AXES} <= {*emotions.axes})
+    delivery += [*emotion_settings(engine), *guidance_settings(engine)]
     with gr.Column(elem_id="seed-panel", min_width=0):
         seed = gr.Number(
             label=strings.SEED,
@@ -261,7 +302,11 @@ def _delivery_panel(engine: Engine) -> dict[str, object]:
     settings_note = gr.HTML(elem_id="settings-note")
     with gr.Accordion(strings.SAMPLING, open=False, elem_id="sampling"):
         sampling = sampling_settings(engine)
-        reset = gr.Button(strings.RESET, size="sm", elem_id="reset")
+    with gr.Accordion(strings.PRESETS, open=False, elem_id="presets-box"):
+        presets = gr.HTML(
+            presets_html(), elem_id="presets", js_on_load="studio.presets(element, trigger)"
+        )
+    gr.HTML(memory_html((*delivery, *sampling)), visible="hidden")
     return {
         "seed": seed,
         "keep_seed": keep_seed,
@@ -269,4 +314,5 @@ def _delivery_panel(engine: Engine) -> dict[str, object]:
         "settings": (*delivery, *sampling),
         "settings_note": settings_note,
         "reset": reset,
+        "presets": presets,
     }

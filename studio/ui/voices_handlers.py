@@ -12,7 +12,7 @@ import gradio as gr
 from anyio.to_thread import run_sync
 
 from engine import InvalidRequest, StudioError
-from studio.api.asks import Blend
+from studio.api.asks import Blend, Sound
 from studio.api.voice_maker import Made
 from studio.owner import Owner
 from studio.ui import strings
@@ -67,6 +67,9 @@ class VoicesHandlers:
                 return {self._view.tabs: gr.Tabs(selected=SPEAK), self._view.voice: which}
             if act == "rename":
                 await run_sync(lambda: self._desk.stores.voices.change(owner, which, name=text))
+            elif act == "tag":
+                tags = [tag.strip() for tag in text.split(",") if tag.strip()]
+                await run_sync(lambda: self._desk.stores.voices.change(owner, which, tags=tags))
             elif act == "delete":
                 await run_sync(self._desk.maker.delete, owner, which)
         except StudioError as error:
@@ -124,6 +127,35 @@ class VoicesHandlers:
         await run_sync(lambda: Path(str(path)).unlink(missing_ok=True))
         return update | {tab.file: None, tab.file_consent: False}
 
+    async def average(
+        self,
+        request: gr.Request,
+        kept: str,
+        judged: Judged | None,
+        voice: str | None,
+        first: str | None,
+        second: str | None,
+        paths: list[str] | None,
+        name: str,
+        has_consent: bool,
+    ) -> Update:
+        """Store a voice of several recordings of one person; the files that were sent go."""
+        tab, owner = self._tab, self._desk.owner(request, kept)
+        if not has_consent:  # the store would refuse in the words of its routes
+            return {tab.average_note: note_html("bad", strings.CONSENT_NEEDED)}
+
+        def made() -> Made:
+            sounds = [Sound("audio_sample", data=_content(path)) for path in paths or ()]
+            return self._desk.maker.record(owner, Card(name), sounds, has_consent=True)
+
+        chosen = (voice, first, second)
+        update = await self._stored(made, owner, judged, chosen, tab.average_note, tab.clips_name)
+        if tab.list not in update:
+            return update
+        for path in paths or ():
+            await run_sync(_forget, path)
+        return update | {tab.clips: None, tab.clips_consent: False}
+
     async def _stored(
         self,
         make: Callable[[], Made],
@@ -171,6 +203,10 @@ class VoicesHandlers:
             sound=address(owner, f"{path}/preview"),
             export=address(owner, f"{path}/export"),
         )
+
+
+def _forget(path: str) -> None:
+    Path(path).unlink(missing_ok=True)
 
 
 def _content(path: str | None) -> bytes:

@@ -32,6 +32,11 @@ class VoicesView:
     file_consent: gr.Checkbox
     bring: gr.Button
     bring_note: gr.HTML
+    clips: gr.File
+    clips_name: gr.Textbox
+    clips_consent: gr.Checkbox
+    average: gr.Button
+    average_note: gr.HTML
 
 
 def build_voices(engine: Engine, tab: gr.Tab) -> VoicesView:
@@ -47,7 +52,9 @@ def build_voices(engine: Engine, tab: gr.Tab) -> VoicesView:
                 blend = _blend(engine)
             with gr.Column(elem_classes="card", min_width=0):
                 bring = _bring()
-    return VoicesView(tab, listed, *blend, *bring)
+            with gr.Column(elem_classes="card", min_width=0):
+                average = _average()
+    return VoicesView(tab, listed, *blend, *bring, *average)
 
 
 def _blend(engine: Engine) -> tuple:
@@ -86,4 +93,21 @@ def _bring() -> tuple:
         consent_box(strings.SAVE_CONSENT, "bring-consent"),
         gr.Button(strings.BRING_VOICE, size="md", elem_id="bring"),
         gr.HTML(elem_id="bring-note"),
+    )
+
+
+def _average() -> tuple:
+    gr.HTML(heading_html(strings.AVERAGE))
+    gr.HTML(f'<p class="info">{strings.AVERAGE_INFO}</p>')
+    return (
+        gr.File(label=strings.CLIPS, file_count="multiple", height=120, elem_id="clips"),
+        gr.Textbox(
+            label=strings.VOICE_NAME,
+            placeholder=strings.VOICE_NAME_PLACEHOLDER,
+            max_length=MAX_NAME_CHARS,
+            elem_id="clips-name",
+        ),
+        consent_box(strings.SAVE_CONSENT, "clips-consent"),
+        gr.Button(strings.SAVE_AVERAGE, size="md", elem_id="average"),
+        gr.HTML(elem_id="average-note"),
     )

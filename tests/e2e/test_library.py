@@ -203,7 +203,7 @@ def test_a_voice_is_heard_renamed_exported_brought_back_and_blended(page: Page, 
 def test_a_file_says_whether_it_was_made_here(page: Page, tmp_path: Path, complaints: list[str]):
     speak(page, SENTENCE)
     with page.expect_download() as downloading:
-        page.click("#download")
+        page.click("#download-wav")
     downloading.value.save_as(tmp_path / "said.wav")
     open_tab(page, strings.CHECK_TAB)
     page.set_input_files("#check-file input[type=file]", tmp_path / "said.wav")
@@ -249,7 +249,9 @@ def test_every_tab_fits_every_width(page: Page, scheme: str):
         for width in (320, 768, 1440):
             page.set_viewport_size({"width": width, "height": 900})
             assert page.evaluate("document.documentElement.scrollWidth") <= width
-            assert page.locator("[role=tab]:visible").count() == 4
+            num_seen = page.locator("[role=tab]:visible").count()
+            menu = page.locator("#tabs .overflow-menu > button")
+            assert num_seen == 7 or (num_seen >= 2 and menu.is_visible())  # the rest is in the menu
 
 
 @pytest.mark.slow

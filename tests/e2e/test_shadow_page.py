@@ -38,6 +38,9 @@ def test_what_the_release_declares_is_shown_and_reaches_the_engine(
     page.get_by_label("number input for Voice guidance").fill("1.5")
     page.get_by_label("number input for Voice guidance").press("Tab")
     page.get_by_label("Accurate rather than expressive").uncheck()
+    box = page.locator("#pad").bounding_box()
+    assert box is not None
+    page.mouse.click(box["x"] + 0.75 * box["width"], box["y"] + 0.5 * box["height"])
 
     asked: list[SpeechRequest] = []
     submit = studio.engine.submit
@@ -52,7 +55,7 @@ def test_what_the_release_declares_is_shown_and_reaches_the_engine(
     page.click("#stop")
     assert wait_status(page, "stopped").startswith("Stopped after ")
     (wish,) = asked
-    assert wish.emotion == Emotion(sliders={"happy": 0.8})
+    assert wish.emotion == Emotion(sliders={"happy": 0.8}, valence=0.5)
     assert wish.guidance == Guidance(speaker=1.5)
     assert not wish.delivery.accurate_mode and wish.speaker is not None
     assert wish.delivery.quality_buckets == {

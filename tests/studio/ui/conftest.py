@@ -59,6 +59,7 @@ class Page:
     def press(self, **changed: Any) -> AsyncIterator[Update]:
         """Speak, with the page's own defaults but for ``changed``."""
         values: dict[str, Any] = {
+            "player": "",
             "text": TEXT,
             "language": strings.AS_WRITTEN,
             "voice": default_choice(self.desk.engine),
@@ -116,7 +117,7 @@ class Page:
         event = gr.EventData(None, {"act": act, "id": which})
         if act == "again":
             press = self.shown.get(self.view.press)
-            self.run(self.takes.again(self.request, "", PAGE, press, event))
+            self.run(self.takes.again(self.request, "", "", PAGE, press, event))
         else:
             last = self.shown.get(self.view.take_id)
             self.run(self.takes.acted(self.request, "", PAGE, last, event))

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from engine import Engine
+from engine import Engine, SpeechRequest, Spoken
 from studio.media.pcm import to_int16
 from studio.ui import strings
 from studio.ui.desk import default_choice
@@ -61,7 +61,14 @@ def test_a_press_streams_and_ends_with_the_engines_own_samples(page: Page, engin
     assert page.shown[view.seed] == 11
     assert "seed 11" in page.status()
     assert re.search(r'download="The-small-boat-is-tied-up-[\w-]{8}\.wav"', page.shown[view.take])
-    expected, _ = engine.speak(TEXT, seed=11).read()
+    ask = SpeechRequest(
+        text=TEXT,
+        pieces=(Spoken(TEXT),),
+        speaker=engine.voice(None),
+        voice_id=engine.default_voice,
+        seed=11,
+    )
+    expected, _ = engine.submit(ask).read()
     heard = [soundfile.read(io.BytesIO(piece), dtype="int16")[0] for piece in live]
     np.testing.assert_array_equal(np.concatenate(heard), to_int16(expected))
     assert f"{len(expected) / 44_100:.1f} s of speech" in page.status()
@@ -242,5 +249,5 @@ def test_reset_and_new_seed(page: Page, engine: Engine):
     drawn = page.handlers.new_seed()
     assert drawn[view.keep_seed] is True
     assert 0 <= drawn[view.seed] < 2**32
-    page.run(page.handlers.arrived(page.request, ""))
+    page.run(page.handlers.arrived(page.request, "", ""))
     assert page.shown[view.seed] is None

@@ -17,8 +17,9 @@ def blocks(engine: Engine, tmp_path_factory: pytest.TempPathFactory):
 
 
 def test_speech_waits_in_the_engines_queue_alone(blocks):
-    (speak,) = [fn for fn in blocks.fns.values() if fn.name == "speak"]
-    assert speak.concurrency_limit is None
+    speaking = [fn for fn in blocks.fns.values() if fn.name in ("speak", "again")]
+    assert len(speaking) == 4  # a text and a script, each also once more
+    assert {fn.concurrency_limit for fn in speaking} == {None}
     assert blocks._queue.max_thread_count > 8 + 64
 
 
@@ -44,6 +45,12 @@ def test_page_and_routes_live_side_by_side(client: TestClient):
     assert client.get("/health").headers["content-type"] == "application/json"
     assert client.get("/v1/nothing").status_code == 404
     assert client.get("/favicon.ico").headers["content-type"].startswith("image/svg")
+
+
+def test_the_words_of_a_language_are_served_and_nothing_beside_them(client: TestClient):
+    assert client.get("/page/words/de").json()["Voice"] == "Stimme"
+    assert client.get("/page/words/en").status_code == 404
+    assert client.get("/page/words/..%2Fui%2Fstudio").status_code == 404
 
 
 def test_an_upload_over_the_limit_is_refused(client: TestClient):

@@ -64,7 +64,7 @@ def test_a_saved_recording_is_a_voice_that_speaks_and_is_there_next_time(
     assert page.shown[view.voice]["value"] == voice.id and page.shown[view.judged] is None
 
     again = Page(view, desk, page.signed)
-    again.run(again.handlers.arrived(again.request, ""))
+    again.run(again.handlers.arrived(again.request, "", ""))
     assert offered(again) == ["Anna", "deep", "heart"]
     again.run(again.press(text="Hello.", voice=voice.id))
     assert "Take: Anna" in again.shown[view.take]
@@ -197,3 +197,21 @@ def test_a_recording_speaks_only_with_consent_where_the_studio_asks_for_it(
     wish = {"voice": RECORDING, "recording": clip, "judged": judged, "has_consent": True}
     page.run(page.press(text="Hello.", **wish))
     assert 'data-state="done"' in page.status()
+
+
+def test_several_recordings_make_one_voice_and_a_tag_is_kept(page: Page, clip: str, tmp_path: Path):
+    tab, view = page.view.voices, page.view
+    other = tmp_path / "other.wav"
+    other.write_bytes(Path(clip).read_bytes())
+    chosen = (page.request, "", None, "heart", "heart", "deep")
+    page.run(page.voices.average(*chosen, [clip, str(other)], "Mean", False))
+    assert strings.CONSENT_NEEDED in page.shown[tab.average_note]
+    page.run(page.voices.average(*chosen, None, "Mean", True))
+    assert "0 recordings were sent" in page.shown[tab.average_note]
+    page.run(page.voices.average(*chosen, [clip, str(other)], "Mean", True))
+    assert "Mean is among your voices now." in page.shown[tab.average_note]
+    assert not Path(clip).exists() and not other.exists()
+    (voice,) = page.desk.stores.voices.list(page.owner)
+    page.act("tag", voice.id, "warm, calm")
+    assert "#warm" in page.shown[tab.list] and "#calm" in page.shown[tab.list]
+    assert ("Mean", voice.id) in page.shown[view.voice]["choices"]

@@ -3,7 +3,7 @@
 import pytest
 
 from engine import Control
-from studio.ui import strings
+from studio.ui import naming, strings
 from studio.ui.markup import header_html, note_html, status_html, take_html
 
 
@@ -28,16 +28,16 @@ def test_a_finished_take_says_its_facts():
     ],
 )
 def test_a_bucket_is_named_for_people(label, unit, name):
-    assert strings.bucket_name(label, unit) == name
+    assert naming.bucket_name(label, unit) == name
 
 
 def test_an_unknown_control_is_named_after_its_field():
     control = Control("room_size", "quality", "m", ("0-1",), None)
-    assert strings.control_name(control) == "Room size"
+    assert naming.control_name(control) == "Room size"
 
 
 def test_every_language_can_be_chosen_once_and_none_at_all():
-    codes = [code for _, code in strings.languages()]
+    codes = [code for _, code in naming.languages()]
     assert codes[0] == strings.AS_WRITTEN
     assert len(set(codes)) == len(codes) > 30
 
@@ -47,11 +47,11 @@ def test_markup_escapes_what_came_from_outside():
     for markup in (
         status_html("error", evil),
         note_html("bad", evil),
-        take_html("sound", "download", "name", evil, [1.0]),
+        take_html("sound", {"wav": ("download", "name")}, evil, [1.0]),
     ):
         assert "<img" not in markup
         assert "&lt;img" in markup
-    assert 'a"b' not in take_html('a"b', 'a"b', 'a"b', "", [1.0])
+    assert 'a"b' not in take_html('a"b', {"wav": ('a"b', 'a"b')}, "", [1.0])
 
 
 def test_the_header_names_state_model_and_device(engine):

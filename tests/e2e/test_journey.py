@@ -1,0 +1,167 @@
+"""A whole visit by keyboard: record, hear, compare, save, come back, and keep a script."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from studio.ui import strings
+from tests.e2e.conftest import Studio
+from tests.e2e.test_page import PLAYER, wait_heard, wait_status
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+SENTENCE = "The small boat is still tied to the pier."
+LONG = "The ship sailed into the harbor just before sunset, and the people waved their hats. " * 3
+MOST_TABS = 120
+
+
+def tab_to(page: Page, selector: str) -> None:
+    """Press Tab until ``selector`` has the focus, from the end of the page on to its beginning."""
+    found = f"document.activeElement?.matches({selector!r})"
+    for _ in range(MOST_TABS):
+        if page.evaluate(found):
+            return
+        page.keyboard.press("Tab")
+    raise AssertionError(f"no Tab leads to {selector}")
+
+
+def press(page: Page, selector: str, key: str = "Enter") -> None:
+    tab_to(page, selector)
+    page.keyboard.press(key)
+
+
+def write(page: Page, selector: str, text: str) -> None:
+    tab_to(page, selector)
+    page.keyboard.press("Control+A")
+    page.keyboard.insert_text(text)
+
+
+def open_tab(page: Page, name: str) -> None:
+    press(page, f"[role=tab][data-tab-id={name}]")
+    expect(page.locator(f"#{name}-tab")).to_be_visible()
+
+
+def speak(page: Page, text: str) -> str:
+    write(page, "#text textarea", text)
+    page.keyboard.press("Control+Enter")
+    page.wait_for_selector("#stop")
+    page.wait_for_selector("#speak")
+    return wait_status(page, "done")
+
+
+def test_a_visit_by_keyboard(page: Page, studio: Studio, complaints: list[str]):
+    assert page.get_attribute("#text textarea", "dir") == "auto"
+    press(page, "#recording .record-button")
+    page.wait_for_selector("#recording .stop-button")
+    page.wait_for_timeout(4000)
+    press(page, "#recording .stop-button")
+    expect(page.locator("#voice-note")).to_contain_text("This is the voice now.")
+
+    write(page, "#text textarea", LONG)
+    page.keyboard.press("Control+Enter")
+    wait_heard(page, 0.3)
+    assert studio.engine.stats.num_live == 1  # it is still being made
+    wait_status(page, "done")
+    speak(page, SENTENCE)
+    speak(page, SENTENCE)
+
+    open_tab(page, "takes")
+    expect(page.locator("#takes li.entry")).to_have_count(3)
+    press(page, '#takes li:nth-child(1) [data-side="a"]')
+    press(page, '#takes li:nth-child(2) [data-side="b"]')
+    play = page.locator('#compare [data-compare="play"]')
+    expect(play).to_be_enabled()
+    press(page, '#compare [data-compare="play"]')
+    page.wait_for_function("studio.compare.state.place_s > 0.3")
+    before = page.evaluate("studio.compare.state")
+    page.keyboard.press("x")
+    after = page.evaluate("studio.compare.state")
+    assert (before["heard"], after["heard"]) == ("a", "b")
+    assert before["place_s"] <= after["place_s"] < before["place_s"] + 1  # at the same place
+    page.keyboard.press("Enter")
+
+    open_tab(page, "speak")
+    press(page, "#save-voice")
+    write(page, "#save-name :is(input, textarea)", "Anna")
+    press(page, "#save-consent input", "Space")
+    press(page, "#save")
+    expect(page.locator("#save-note")).to_contain_text("Saved as Anna.")
+    expect(page.locator("#announcer")).to_contain_text("Saved as Anna.")
+
+    page.reload()
+    page.wait_for_selector("#seed input:placeholder-shown")
+    expect(page.locator("#voice input")).to_have_value("Anna")  # the browser remembers
+    assert "Anna" in (speak(page, SENTENCE) and page.inner_text("#take"))
+    page.wait_for_function(f"!{PLAYER}.isPlaying")
+    press(page, "#wave", "Home")
+    press(page, "#play")
+    wait_heard(page, 0.1)
+    page.keyboard.press("Enter")
+    page.wait_for_function(f"!{PLAYER}.isPlaying")
+
+    open_tab(page, "script")
+    write(page, "#script textarea", "Anna: Hello.\nBen: Good day.\nAnna: Then we go.")
+    page.keyboard.press("Tab")
+    expect(page.locator("#cast select")).to_have_count(2)
+    assert page.locator("#cast select").first.evaluate("it => it.selectedOptions[0].text") == "Anna"
+    press(page, "#speak-script")
+    expect(page.locator("#script-status")).to_contain_text("Done: 3 lines", timeout=60_000)
+    for kind in ("wav", "srt"):
+        with page.expect_download() as downloading:
+            press(page, f'#script-result a[download="script.{kind}"]')
+        assert downloading.value.suggested_filename == f"script.{kind}"
+    assert [text for text in complaints if not re.search("aborted|Failed to fetch", text)] == []
+
+
+def test_the_keys_are_listed_and_escape_closes_the_list(page: Page):
+    page.keyboard.press("?")
+    expect(page.locator("#keys")).to_be_visible()
+    assert all(what in page.inner_text("#keys") for _, what in strings.SHORTCUT_KEYS)
+    page.keyboard.press("Escape")
+    expect(page.locator("#keys")).to_be_hidden()
+
+
+def test_a_preset_keeps_the_settings_and_a_changed_one_is_marked(page: Page):
+    page.click("#sampling > button")
+    field = page.get_by_label("number input for Temperature")
+    default = field.input_value()
+    field.fill("0.7")
+    field.press("Tab")
+    expect(page.locator("#setting-temperature")).to_have_class(re.compile("changed-setting"))
+    page.click("#presets-box > button")
+    page.fill("#presets input", "Calm")
+    page.press("#presets input", "Enter")
+    page.click("#reset")
+    expect(field).to_have_value(default)
+    expect(page.locator("#setting-temperature")).not_to_have_class(re.compile("changed-setting"))
+    page.get_by_role("button", name="Calm", exact=True).click()
+    expect(field).to_have_value("0.7")
+    page.reload()
+    page.wait_for_selector("#seed input:placeholder-shown")
+    page.click("#sampling > button")
+    expect(page.get_by_label("number input for Temperature")).to_have_value("0.7")
+
+
+def test_without_https_the_page_says_why_there_is_no_microphone_and_still_speaks(
+    context, studio: Studio, complaints: list[str]
+):
+    page = context.new_page()
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.goto(studio.address.replace("127.0.0.1", "studio.test"))
+    page.wait_for_selector("#seed input:placeholder-shown")
+    expect(page.locator("#no-microphone")).to_be_visible(timeout=2000)
+    assert "https" in page.inner_text("#no-microphone")
+    page.click('#recording button[aria-label="Upload file"]')
+    clip = "tests/fixtures/audio/ref_control_16k_mono.wav"
+    page.set_input_files("#recording input[type=file]", clip)
+    expect(page.locator("#voice-note")).to_contain_text("This is the voice now.")
+    page.fill("#text textarea", SENTENCE)
+    page.click("#speak")
+    page.wait_for_function("document.querySelector('#live audio')?.currentTime > 0.2")
+    wait_status(page, "done")
+    page.wait_for_function("document.querySelector('#take audio').duration > 1")
+    assert page.is_visible("#take audio") and page.is_hidden("#player")
+    assert complaints == []
