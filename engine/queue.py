@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Iterator
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypedDict, TypeVar
 
 from engine.errors import OwnerShareUsed, QueueFull
 
@@ -21,6 +21,13 @@ class Owned(Protocol):
     def owner(self) -> str:
         """Whose share of the queue it uses."""
         ...
+
+
+class Room(TypedDict):
+    """What admission has to know: the wait to tell, and how many are about to be taken."""
+
+    wait_s: float
+    num_free: int
 
 
 T = TypeVar("T", bound=Owned)
@@ -45,20 +52,27 @@ class AdmissionQueue(Generic[T]):
                 if turn < len(items):
                     yield items[turn]
 
-    def put(self, item: T, *, wait_s: float) -> None:
-        """Admit ``item``, or raise ``OwnerShareUsed`` or ``QueueFull`` with the wait ``wait_s``."""
-        own = self._by_owner.get(item.owner, deque())
-        if len(own) >= self.max_waiting_per_owner:
+    def check(self, owner: str, *, wait_s: float, num_free: int = 0) -> None:
+        """Raise ``OwnerShareUsed`` or ``QueueFull``, with the wait ``wait_s``, for want of a place.
+
+        The next ``num_free`` items are about to be taken: these do not count as waiting.
+        """
+        own = self._by_owner.get(owner, ())
+        if len(own) >= self.max_waiting_per_owner + num_free:
             raise OwnerShareUsed(
                 f"queue: {len(own)} of your requests are waiting already and the limit is"
                 f" {self.max_waiting_per_owner}; try again in {wait_s:.0f} s.",
                 retry_after_s=wait_s,
             )
-        if len(self) >= self.max_waiting:
+        if len(self) >= self.max_waiting + num_free:
             raise QueueFull(
                 f"queue: all {self.max_waiting} places are taken; try again in {wait_s:.0f} s.",
                 retry_after_s=wait_s,
             )
+
+    def put(self, item: T, *, wait_s: float, num_free: int = 0) -> None:
+        """Admit ``item``; raises what ``check`` raises."""
+        self.check(item.owner, wait_s=wait_s, num_free=num_free)
         self._by_owner.setdefault(item.owner, deque()).append(item)
 
     def put_back(self, item: T) -> None:

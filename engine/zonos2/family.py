@@ -134,6 +134,10 @@ class Zonos2Family:
         """Allocate key and value slots for ``num_slots`` sequences."""
         return Zonos2Runner(self.model, num_slots, self.device)
 
+    def release(self) -> None:
+        """Free the weights."""
+        self.model.to("meta")
+
 
 def _usable_config(folder: Path) -> Zonos2Config:
     config = Zonos2Config.load(folder)
@@ -154,6 +158,8 @@ def _default_dtype(config: Zonos2Config, device: torch.device) -> torch.dtype:
 
 class Zonos2Runner:
     """Prefill and decode over fixed slots; a decode step always has ``num_slots`` rows."""
+
+    decodes_again = True
 
     def __init__(self, model: Backbone, num_slots: int, device: torch.device) -> None:
         config = model.config

@@ -1,0 +1,214 @@
+"""The life of the engine thread: begun, watched, started anew, and at rest while nobody asks.
+
+- A thread that died, or shows no life for ``STUCK_S``, is left to itself and another one begins:
+  the requests that were being spoken fail, those that wait go on waiting. A second time within
+  ``RESTART_PAUSE_S`` the engine is broken: everybody is told, and only a new process helps.
+- After ``unload_after_s`` without a request the weights and slots leave the memory; the next
+  request loads them again and waits for it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Literal
+
+from engine.codec.base import Codec
+from engine.errors import GenerationFailed, StudioError, Unavailable
+from engine.family import Family
+from engine.job import Job
+from engine.loop import EngineLoop
+from engine.queue import AdmissionQueue
+from engine.request import FinishReason
+from engine.sampling.slots import SlotSampler
+from engine.scheduler import Scheduler
+
+log = logging.getLogger(__name__)
+
+LOOK_S = 1.0
+# A prompt of a large model takes a CPU minutes; a GPU that is silent for so long hangs.
+STUCK_S = {"cuda": 60.0, "cpu": 600.0}
+RESTART_PAUSE_S = 3600.0
+BROKEN_RETRY_S = 30.0
+# Assumed seconds of loading before it has been measured.
+FIRST_LOAD_S = 10.0
+
+State = Literal["ready", "unloaded", "loading", "broken"]
+
+
+class Life:
+    """One engine's thread and what it works on. ``changed`` guards all of it."""
+
+    def __init__(
+        self,
+        family: Family,
+        codec: Codec,
+        num_slots: int,
+        queue: AdmissionQueue[Job],
+        changed: threading.Condition,
+        clock: Callable[[], float],
+        on_end: Callable[[Job], None],
+        reopen: Callable[[], Family] | None = None,
+        unload_after_s: float = 0.0,
+    ) -> None:
+        self.family = family
+        self.state: State = "ready"
+        self.num_restarts = 0
+        self.load_s = FIRST_LOAD_S
+        self._codec = codec
+        self._num_slots = num_slots
+        self._queue = queue
+        self._changed = changed
+        self._clock = clock
+        self._on_end = on_end
+        self._reopen = reopen
+        self._unload_after_s = unload_after_s if reopen is not None else 0.0
+        self._num_inside = 0  # who is about to submit
+        self._used_s = clock()
+        self._restarted_s: float | None = None
+        self._loading = threading.Lock()
+        self._closing = threading.Event()
+        self._begin()
+        self._watch = threading.Thread(target=self._look_after, name="watch", daemon=True)
+        self._watch.start()
+
+    def _begin(self) -> None:
+        family = self.family
+        sampler = SlotSampler(
+            self._num_slots,
+            family.num_codebooks,
+            family.codebook_size,
+            family.audio_vocab,
+            family.device,
+        )
+        self.scheduler: Scheduler[Job] = Scheduler(self._num_slots, self._queue)
+        self.loop = EngineLoop(
+            family.open_runner(self._num_slots),
+            sampler,
+            self._codec,
+            self.scheduler,
+            self._changed,
+            self._clock,
+            self._on_end,
+        )
+        self.loop.start()
+
+    @property
+    def heartbeat_age_s(self) -> float:
+        """Since the thread's last sign of life; 0 while it rests."""
+        return 0.0 if self.state == "unloaded" else self._clock() - self.loop.heartbeat_s
+
+    def close(self) -> None:
+        """Stop the threads; whoever is still in the engine is told."""
+        self._closing.set()
+        self.loop.stop()
+        self.loop.join(timeout=10.0)
+        self._watch.join(timeout=10.0)
+
+    # At rest -----------------------------------------------------------------------------------
+
+    @contextmanager
+    def awake(self) -> Iterator[None]:
+        """Within it the weights are there; raises ``Unavailable`` and ``CheckpointError``."""
+        with self._changed:
+            self._num_inside += 1
+        try:
+            if self.state != "ready":
+                self._load()
+            yield
+        finally:
+            with self._changed:
+                self._num_inside -= 1
+                self._used_s = self._clock()
+
+    def _load(self) -> None:
+        with self._loading:  # the first one loads, the others wait for it
+            if self.state == "broken":
+                raise broken()
+            if self.state == "ready" or self._reopen is None:
+                return
+            self.state = "loading"
+            log.info("loading the model again")
+            begun_s = time.monotonic()
+            try:
+                self.family = self._reopen()
+                self._begin()
+            except BaseException:
+                self.state = "unloaded"
+                raise
+            self.load_s = time.monotonic() - begun_s
+            self.state = "ready"
+            log.info("the model is loaded, after %.1f s", self.load_s)
+
+    def _rest(self) -> None:
+        log.info("nobody has asked for %.0f s: the model leaves the memory", self._unload_after_s)
+        self.state = "unloaded"
+        self.loop.stop()
+        self.loop.join(timeout=10.0)
+        self.loop.release()
+        self.family.release()
+
+    # Watched -----------------------------------------------------------------------------------
+
+    def _look_after(self) -> None:
+        while not self._closing.wait(LOOK_S):
+            try:
+                with self._changed:
+                    self._look()
+            except Exception:
+                log.exception("looking after the engine thread failed")
+
+    def _look(self) -> None:
+        if self.state != "ready":
+            return
+        stuck_s = STUCK_S.get(self.family.device.type, STUCK_S["cpu"])
+        if not self.loop.is_alive() or self.heartbeat_age_s > stuck_s:
+            self._restart()
+        is_idle = not (self.scheduler.live or self._queue or self._num_inside)
+        if not is_idle:
+            self._used_s = self._clock()
+        elif self._unload_after_s and self._clock() - self._used_s >= self._unload_after_s:
+            self._rest()
+
+    def _restart(self) -> None:
+        what = "shows no life" if self.loop.is_alive() else "died"
+        log.critical("the engine thread %s; requests that were being spoken fail", what)
+        lost = self.loop.abandon()
+        now_s, last_s = self._clock(), self._restarted_s
+        self._restarted_s = now_s
+        failure = GenerationFailed(
+            "request: the engine got stuck while speaking and was started anew; try it again."
+        )
+        for job in lost:
+            job.stream.finish(FinishReason.FAILED, failure)
+        if last_s is not None and now_s - last_s < RESTART_PAUSE_S:
+            self._give_up()
+            return
+        try:
+            self._begin()
+        except Exception:  # a device that is lost stays lost for this process
+            log.exception("the engine thread cannot be started anew")
+            self._give_up()
+            return
+        self.num_restarts += 1
+        log.warning("the engine thread was started anew")
+
+    def _give_up(self) -> None:
+        self.state = "broken"
+        log.critical("the engine is broken: the studio has to be started anew")
+        for job in list(self._queue):
+            self._queue.remove(job)
+            job.stream.finish(FinishReason.FAILED, broken())
+        self._changed.notify_all()
+
+
+def broken() -> StudioError:
+    """What everybody hears whom a broken engine cannot serve."""
+    return Unavailable(
+        "queue: the engine has stopped working and the studio has to be started anew; try again"
+        f" in {BROKEN_RETRY_S:.0f} s.",
+        retry_after_s=BROKEN_RETRY_S,
+    )
