@@ -115,6 +115,7 @@ def open_engine(settings: Settings) -> Engine:
         max_waiting=settings.max_waiting,
         max_waiting_per_owner=settings.max_waiting_per_owner,
         emotion_directions=settings.emotion_directions,
+        unload_after_s=settings.unload_after,
     )
 
 

@@ -26,7 +26,10 @@ from studio.api.docs_page import docs_router
 from studio.api.errors import add_error_handlers
 from studio.api.headers import EXPOSED_HEADERS
 from studio.api.owners import API_PREFIXES, Owners
+from studio.api.proxies import Proxies
 from studio.api.request_ids import RequestIds
+from studio.api.security import Security
+from studio.api.sign_in import sign_in_router
 from studio.api.speakers import Speakers
 from studio.api.speaking import Speaking
 from studio.api.speech import speech_router
@@ -84,6 +87,7 @@ def create_api(engine: Engine, settings: Settings) -> FastAPI:
         redoc_url=None,
     )
     app.add_middleware(Owners, identity=stores.identity)
+    app.add_middleware(Security, settings=settings)
     app.add_middleware(RequestIds)
     if settings.cors_origin:
         app.add_middleware(
@@ -93,6 +97,7 @@ def create_api(engine: Engine, settings: Settings) -> FastAPI:
             allow_headers=["*"],
             expose_headers=EXPOSED_HEADERS,
         )
+    app.add_middleware(Proxies, trusted=settings.trusted_proxy)  # the outermost
     add_error_handlers(app)
     app.state.stores = stores
     app.state.speaking = speaking
@@ -109,6 +114,8 @@ def create_api(engine: Engine, settings: Settings) -> FastAPI:
     app.include_router(tracking_router(speaking))
     app.include_router(system_router(speaking, stores.identity))
     app.include_router(docs_router())
+    if stores.identity.has_keys:
+        app.include_router(sign_in_router(stores.identity))
     # The page would answer what is left below them with a page.
     app.router.routes.extend(
         Route(path, _EndOfApi(), include_in_schema=False)
@@ -164,6 +171,7 @@ def serve(app: FastAPI, engine: Engine, settings: Settings, listener: socket.soc
         log_level=settings.log_level,
         access_log=False,  # paths and addresses of people; the routes log what is worth it
         server_header=False,
+        proxy_headers=False,  # uvicorn would believe whoever calls from this machine
         timeout_graceful_shutdown=FLUSH_S,
     )
     _DrainingServer(config, engine, settings.drain_s).run(sockets=[listener])

@@ -92,6 +92,7 @@ def batch_router(speaking: Speaking) -> APIRouter:
 
         An item is a request of /v1/audio/speech; what stands beside `items` holds for all of them.
         """
+        speaking.check_room(request)
         items = _items(await read_object(request))
         owner = owner_of(request)
         batch = _Batch(speaking, owner, share_of(request, owner), request_id(request))

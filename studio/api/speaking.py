@@ -14,6 +14,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import logging
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
@@ -36,6 +37,7 @@ from studio.api.headers import measured_headers, notes, rtf, sound_headers, usag
 from studio.api.keeping import Keeping, making_of
 from studio.api.metrics import Metrics, Playback
 from studio.api.models import model_ids, unknown_model
+from studio.api.owners import owner_of
 from studio.api.parse import SpeechAsk, parse_speech
 from studio.api.requests import Requests, Tracked
 from studio.api.speakers import Speaker, Speakers
@@ -45,6 +47,7 @@ from studio.media.fade import faded
 from studio.media.stretch import stretched
 from studio.owner import Owner
 from studio.provenance import Marker
+from studio.quota import Place, Quota
 from studio.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -55,9 +58,22 @@ def share_of(connection: HTTPConnection, owner: Owner) -> str:
 
     A visitor can make itself anew at will; an address cannot.
     """
-    if owner.id.startswith("key:"):
+    if owner.holds_key:
         return owner.id
-    return connection.client.host if connection.client else "local"
+    return share_of_address(connection.client.host) if connection.client else "local"
+
+
+def share_of_address(host: str) -> str:
+    """The address that counts: of IPv6 the network, as one household has all of its addresses."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host
+    if isinstance(address, ipaddress.IPv4Address):
+        return host
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(ipaddress.ip_network((int(address) >> 64 << 64, 64)))
 
 
 class Speaking:
@@ -78,6 +94,13 @@ class Speaking:
         self.marker = marker
         self.requests = Requests()
         self.metrics = Metrics(engine)
+        self.quota = Quota(settings.max_requests, settings.max_audio_s_per_hour)
+
+    def check_room(self, connection: HTTPConnection) -> None:
+        """Raise ``QueueFull`` where ``begin`` would, before anything of the request was read."""
+        share = share_of(connection, owner_of(connection))
+        self.quota.check(share)
+        self.engine.check_room(share)
 
     def check(self, payload: Mapping[str, object], door: Door) -> SpeechAsk:
         """The fields of a request, checked; raises ``InvalidRequest`` and ``NotFound``."""
@@ -105,6 +128,16 @@ class Speaking:
 
         Raises what is wrong with the request, before any sound is made.
         """
+        place = self.quota.take(share or owner.id)
+        try:
+            return await self._begun(ask, owner, request_id, share, place)
+        except BaseException:
+            place.give_back()
+            raise
+
+    async def _begun(
+        self, ask: SpeechAsk, owner: Owner, request_id: str, share: str | None, place: Place
+    ) -> Spoken:
         seed = draw_seed() if ask.body.seed is None else ask.body.seed
         tags = self.marker.tags(model=self.engine.name, request_id=request_id, seed=seed)
         encoder = Encoder(
@@ -141,7 +174,7 @@ class Speaking:
         if ask.body.store:
             making = making_of(self.engine, ask.body, speaker, stream, tags)
             keeping = Keeping(self.history, owner, making, stream.sample_rate_hz)
-        return Spoken(self, ask, speaker, stream, tracked, encoder, tags, keeping)
+        return Spoken(self, ask, speaker, stream, tracked, encoder, tags, keeping, place)
 
 
 class Spoken:
@@ -157,6 +190,7 @@ class Spoken:
         encoder: Encoder,
         tags: Mapping[str, str],
         keeping: Keeping | None,
+        place: Place,
     ) -> None:
         self.ask = ask
         self.stream = stream
@@ -168,6 +202,7 @@ class Spoken:
         self._tracked = tracked
         self.tags = tags
         self._keeping = keeping
+        self._place = place
         self._error: StudioError | None = None
         self._playback: Playback | None = None
         self._has_ended = False
@@ -256,6 +291,7 @@ class Spoken:
             return
         self._has_ended = True
         self.stream.cancel()
+        self._place.give_back(self.stream.spoken_s)
         self._speaking.requests.end(self._tracked, self._error)
         self._speaking.metrics.ended(self.stream, self._playback)
         log.info(

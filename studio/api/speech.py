@@ -36,6 +36,7 @@ def speech_router(speaking: Speaking) -> APIRouter:
     router = APIRouter(tags=["speech"])
 
     async def answer(request: Request, door: Door) -> Response:
+        speaking.check_room(request)
         payload = await read_fields(request, form_value)
         ask = await run_sync(speaking.check, payload, door)  # 30 MB of fields take their time
         return await unless_client_leaves(request, lambda: speak(speaking, ask, request))

@@ -13,7 +13,8 @@ from starlette.responses import JSONResponse, Response
 from engine import EngineStats, Forbidden
 from studio.api.docs import METRICS_DOCS, MODEL_ERRORS
 from studio.api.models import model_ids, model_object
-from studio.api.owners import shown_key as shown_key
+from studio.api.owners import shown_key
+from studio.api.proxies import is_forwarded
 from studio.api.speaking import Speaking
 from studio.owner import Identity
 
@@ -92,7 +93,9 @@ def system_router(speaking: Speaking, identity: Identity) -> APIRouter:
 
 
 def _is_here(request: Request) -> bool:
-    """Whether a program of this machine asks; one that forwards says for whom."""
+    """Whether a program of this machine asks for itself."""
+    if is_forwarded(request):
+        return False
     try:
         return ipaddress.ip_address(request.client.host if request.client else "").is_loopback
     except ValueError:  # a proxy's socket without addresses

@@ -63,6 +63,7 @@ def tts_router(speaking: Speaking) -> APIRouter:
 
         Every field of /v1/audio/speech may be sent, too.
         """
+        speaking.check_room(request)
         fields, hidden = speech_fields(await read_object(request), features)
         ask = await run_sync(speaking.check, fields, ZYPHRA)
         ask = replace(ask, ignored=(*ask.ignored, *hidden))

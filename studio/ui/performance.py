@@ -24,13 +24,14 @@ from engine import FinishReason, GenerationFailed, SpeechStream, StudioError
 from studio.api.headers import rtf
 from studio.api.keeping import Keeping, making_of
 from studio.api.parse import SpeechAsk
-from studio.api.speaking import Spoken
+from studio.api.speaking import Spoken, share_of
 from studio.media.encode import Encoder
 from studio.media.pcm import FULL_SCALE
 from studio.owner import Owner
 from studio.takes import Making, Take, file_name
 from studio.ui import strings
 from studio.ui.desk import Desk, Update
+from studio.ui.identity import connection_of
 from studio.ui.markup import note_html, status_html, take_html
 from studio.ui.sound import pieces_of, wav_bytes, waveform_peaks
 from studio.ui.view import View
@@ -88,7 +89,7 @@ class Performance:
         try:
             wished = await wish()
             spoken = await self._desk.speaking.begin(
-                wished.ask, owner, uuid.uuid4().hex, share=f"page:{request.session_hash}"
+                wished.ask, owner, uuid.uuid4().hex, share_of(connection_of(request), owner)
             )
             press.begin(spoken.stream)
             async with aclosing(self._heard(spoken, owner, wished)) as updates:

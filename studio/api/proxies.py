@@ -1,0 +1,72 @@
+"""Who really asks: what a proxy says counts only if it is one of ours.
+
+- From an address of ``--trusted-proxy``, ``X-Forwarded-For`` names the client, ``-Proto`` the
+  scheme and ``-Prefix`` the sub-path under which the studio is shown.
+- From anybody else these headers are taken out before anything reads them (Gradio would believe
+  them); what is left is the fact that the request was forwarded.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Sequence
+
+from starlette.datastructures import Headers
+from starlette.requests import HTTPConnection
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
+
+_PREFIX = re.compile(r"(/[A-Za-z0-9._~-]{1,64}){1,8}")
+
+
+def is_forwarded(connection: HTTPConnection) -> bool:
+    """Whether somebody passed the request on for whom nobody vouches."""
+    return bool(getattr(connection.state, "is_forwarded", False))
+
+
+class Proxies:
+    """ASGI middleware, the outermost: everything behind it sees the client."""
+
+    def __init__(self, app: ASGIApp, trusted: Sequence[str]) -> None:
+        self._app = app
+        self._networks = [ipaddress.ip_network(text) for text in trusted]
+        self._told = ProxyHeadersMiddleware(app, trusted_hosts=list(trusted))  # type: ignore[arg-type]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        if self._is_trusted(scope):
+            _shown_below(scope, Headers(scope=scope).get("x-forwarded-prefix", "").rstrip("/"))
+            await self._told(scope, receive, send)  # type: ignore[arg-type]
+            return
+        kept = [pair for pair in scope["headers"] if not _is_of_a_proxy(pair[0])]
+        scope.setdefault("state", {})["is_forwarded"] = len(kept) < len(scope["headers"])
+        scope["headers"] = kept
+        await self._app(scope, receive, send)
+
+    def _is_trusted(self, scope: Scope) -> bool:
+        if not self._networks:
+            return False
+        client = scope.get("client")
+        try:
+            peer = ipaddress.ip_address(client[0] if client else "")
+        except ValueError:
+            return False
+        mapped = getattr(peer, "ipv4_mapped", None) or peer
+        return any(mapped in network for network in self._networks)
+
+
+def _is_of_a_proxy(name: bytes) -> bool:
+    return name.startswith(b"x-forwarded-") or name in (b"forwarded", b"x-real-ip")
+
+
+def _shown_below(scope: Scope, prefix: str) -> None:
+    """Tell where the studio is shown; a prefix that was left in the path is taken out of it."""
+    if not _PREFIX.fullmatch(prefix):
+        return
+    scope["root_path"] = prefix
+    if scope["path"].startswith(f"{prefix}/"):
+        scope["path"] = scope["path"][len(prefix) :]
+        scope["raw_path"] = scope.get("raw_path", b"")[len(prefix) :]
