@@ -145,7 +145,6 @@ class Life:
 
     def _rest(self) -> None:
         log.info("nobody has asked for %.0f s: the model leaves the memory", self._unload_after_s)
-        self.state = "unloaded"
         self.loop.stop()
         self.loop.join(timeout=10.0)
         self.loop.release()
@@ -155,11 +154,18 @@ class Life:
 
     def _look_after(self) -> None:
         while not self._closing.wait(LOOK_S):
+            if not self._loading.acquire(blocking=False):
+                continue
             try:
                 with self._changed:
                     self._look()
+                    is_due = self._is_rest_due()
+                if is_due:  # its thread needs the lock to end
+                    self._rest()
             except Exception:
                 log.exception("looking after the engine thread failed")
+            finally:
+                self._loading.release()
 
     def _look(self) -> None:
         if self.state != "ready":
@@ -167,11 +173,17 @@ class Life:
         stuck_s = STUCK_S.get(self.family.device.type, STUCK_S["cpu"])
         if not self.loop.is_alive() or self.heartbeat_age_s > stuck_s:
             self._restart()
-        is_idle = not (self.scheduler.live or self._queue or self._num_inside)
-        if not is_idle:
+
+    def _is_rest_due(self) -> bool:
+        """Whether the model rests from now on; until it is loaded again nobody gets in."""
+        if self.state != "ready" or not self._unload_after_s:
+            return False
+        if self.scheduler.live or self._queue or self._num_inside:
             self._used_s = self._clock()
-        elif self._unload_after_s and self._clock() - self._used_s >= self._unload_after_s:
-            self._rest()
+        if self._clock() - self._used_s < self._unload_after_s:
+            return False
+        self.state = "unloaded"
+        return True
 
     def _restart(self) -> None:
         what = "shows no life" if self.loop.is_alive() else "died"

@@ -3,7 +3,7 @@
 - A request is let in while its owner has speech left, and takes off what was spoken when it ends;
   what was too much has to be waited for.
 - The speech that is left grows evenly, up to that of an hour.
-- Bounded: of owners who have been away for so long that all is theirs again, nothing is kept.
+- Bounded: of owners to whom all is open again nothing is kept.
 """
 
 from __future__ import annotations
@@ -13,11 +13,14 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from itertools import islice
 
 from engine import OwnerShareUsed
 
 HOUR_S = 3600.0
 MAX_OWNERS = 10_000
+# Of those who were away longest, so many are looked at each time.
+NUM_LOOKED_AT = 8
 # Where requests of one's own have to end first, nobody knows when; look again so soon.
 RETRY_S = 2.0
 
@@ -99,20 +102,20 @@ class Quota:
     def _account(self, share: str) -> _Account:
         now_s = self._clock()
         account = self._accounts.pop(share, None) or _Account(now_s)
-        waited_off_s = (now_s - account.seen_s) * self._max_audio_s / HOUR_S
-        account.spoken_s = max(0.0, account.spoken_s - waited_off_s)
+        self._forget_old(now_s)
+        account.spoken_s = max(0.0, account.spoken_s - self._waited_off_s(account, now_s))
         account.seen_s = now_s
         self._accounts[share] = account
-        self._forget_old(now_s)
         return account
 
+    def _waited_off_s(self, account: _Account, now_s: float) -> float:
+        return (now_s - account.seen_s) * self._max_audio_s / HOUR_S
+
     def _forget_old(self, now_s: float) -> None:
-        while len(self._accounts) > 1:
-            share, oldest = next(iter(self._accounts.items()))
-            is_clear = now_s - oldest.seen_s > HOUR_S and oldest.spoken_s <= self._max_audio_s
-            if oldest.num_running:
-                self._accounts.move_to_end(share)  # it is here
-                return
-            if not is_clear and len(self._accounts) <= MAX_OWNERS:
-                return
-            del self._accounts[share]
+        for share, account in list(islice(self._accounts.items(), NUM_LOOKED_AT)):
+            if account.num_running:
+                self._accounts.move_to_end(share)  # it is not away
+                continue
+            is_clear = account.spoken_s <= self._waited_off_s(account, now_s)
+            if is_clear or len(self._accounts) > MAX_OWNERS:
+                del self._accounts[share]

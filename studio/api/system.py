@@ -26,6 +26,8 @@ MAX_HEARTBEAT_AGE_S = 10.0
 
 def is_healthy(stats: EngineStats) -> bool:
     """Whether the engine thread moves, or has nothing to do."""
+    if stats.state == "broken":
+        return False
     has_work = bool(stats.num_live or stats.num_waiting)
     return not has_work or stats.heartbeat_age_s <= MAX_HEARTBEAT_AGE_S
 
@@ -44,6 +46,7 @@ def system_router(speaking: Speaking, identity: Identity) -> APIRouter:
         body = {
             "status": "healthy" if healthy else "unhealthy",
             "model": engine.name,
+            "state": stats.state,
             "slots": stats.num_slots,
             "speaking": stats.num_live,
             "waiting": stats.num_waiting,
@@ -59,7 +62,7 @@ def system_router(speaking: Speaking, identity: Identity) -> APIRouter:
             return JSONResponse({"status": "draining"}, 503, headers={"Retry-After": "30"})
         if not is_healthy(stats):
             return JSONResponse({"status": "unhealthy"}, 503, headers={"Retry-After": "30"})
-        return JSONResponse({"status": "ready"})
+        return JSONResponse({"status": "ready", "state": stats.state})
 
     @router.get("/metrics", response_class=Response, **METRICS_DOCS)
     def metrics(request: Request) -> Response:

@@ -88,6 +88,8 @@ class Performance:
         spoken: Spoken | None = None
         try:
             wished = await wish()
+            if self._desk.engine.stats.state != "ready":
+                yield {self._view.status: status_html("starting", strings.LOADING)}
             spoken = await self._desk.speaking.begin(
                 wished.ask, owner, uuid.uuid4().hex, share_of(connection_of(request), owner)
             )
@@ -96,6 +98,8 @@ class Performance:
                 async for update in updates:
                     yield update
         except StudioError as error:
+            if spoken is None:
+                self._desk.speaking.metrics.refused(error)
             yield self._stopped(spoken) if press.is_stopped else self.failed(error)
         except Exception as error:
             log.exception("the page failed on a request")

@@ -127,6 +127,7 @@ SHORTCUTS = "<kbd>Ctrl</kbd>/<kbd>⌘</kbd> <kbd>Enter</kbd> speaks, <kbd>Esc</k
 
 READY = "Ready to speak."
 STARTING = "Starting…"
+LOADING = "Loading the model again, after a rest…"
 LIVE = "Playing while it is made"
 TAKE = "Take"
 DOWNLOAD = "Download WAV"
