@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from engine.engine import Engine, EngineStats, draw_seed
+    from engine.engine import Engine, draw_seed
     from engine.errors import (
         Cancelled,
         CheckpointError,
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
         Unavailable,
     )
     from engine.family import Control
+    from engine.life import EngineStats
+    from engine.queue import Reservation
     from engine.repair import Repair
     from engine.request import (
         Delivery,
@@ -69,13 +71,15 @@ if TYPE_CHECKING:
 
 # Where each name lives: the imports above, for a running program.
 _HOMES = {
-    "engine.engine": "Engine EngineStats draw_seed",
+    "engine.engine": "Engine draw_seed",
     "engine.errors": (
         "Cancelled CheckpointError Conflict Forbidden GenerationFailed InvalidReference "
         "InvalidRequest NotFound OwnerShareUsed QueueFull StorageFailed StudioError TooLarge "
         "Unavailable"
     ),
     "engine.family": "Control",
+    "engine.life": "EngineStats",
+    "engine.queue": "Reservation",
     "engine.repair": "Repair",
     "engine.request": "Delivery Emotion FinishReason Guidance Sampling SpeechRequest Timings",
     "engine.sampling.settings": "Range SAMPLING_RANGES",
@@ -131,6 +135,7 @@ __all__ = [
     "QueueFull",
     "Range",
     "Repair",
+    "Reservation",
     "Sampling",
     "Span",
     "SpeechRequest",

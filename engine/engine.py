@@ -17,7 +17,6 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -29,10 +28,10 @@ from engine.errors import Cancelled, NotFound, Unavailable
 from engine.family import Family, family_of
 from engine.hub import locate
 from engine.job import Job
-from engine.life import Life, State, broken
+from engine.life import EngineStats, Life, broken
 from engine.longform import plan_speech
 from engine.loop import EngineLoop
-from engine.queue import AdmissionQueue, Room
+from engine.queue import AdmissionQueue, Reservation, Room
 from engine.request import (
     Delivery,
     Emotion,
@@ -61,21 +60,6 @@ ONE_THREAD_MAX_NUMBERS = 100_000_000
 # Assumed duration of a request before one has ended, in seconds.
 FIRST_SERVICE_S = 2.0
 SERVICE_SMOOTHING = 0.2
-
-
-@dataclass(frozen=True)
-class EngineStats:
-    """A look at the engine from outside; cheap and never blocking on the model."""
-
-    num_slots: int
-    num_live: int
-    num_waiting: int
-    heartbeat_age_s: float
-    mean_service_s: float
-    is_draining: bool
-    state: State = "ready"
-    num_restarts: int = 0
-    load_s: float = 0.0  # what loading takes, while the model is not in the memory
 
 
 class Engine:
@@ -270,17 +254,21 @@ class Engine:
             )
         )
 
-    def submit(self, request: SpeechRequest) -> SpeechStream:
-        """Admit a request and return its stream at once.
+    def submit(
+        self, request: SpeechRequest, reservation: Reservation | None = None
+    ) -> SpeechStream:
+        """Admit a request and return its stream at once; with a ``reservation`` in its place.
 
         Raises ``InvalidRequest`` naming the field, ``QueueFull`` / ``OwnerShareUsed`` with the wait
         when there is no place, ``Unavailable`` while draining.
         """
         timings = Timings(submitted_s=self._clock())
         with self._life.awake():
-            return self._admit(request, timings)
+            return self._admit(request, timings, reservation)
 
-    def _admit(self, request: SpeechRequest, timings: Timings) -> SpeechStream:
+    def _admit(
+        self, request: SpeechRequest, timings: Timings, reservation: Reservation | None
+    ) -> SpeechStream:
         text = check_request(request, self.family)
         sampling = resolve(request.sampling, self.family.sampling_defaults)
         segments, num_lanes = plan_speech(request, text, self.family, self.num_slots)
@@ -296,7 +284,10 @@ class Engine:
             request, segments, sampling, stream, self.family, self.codec, num_lanes, self._clock
         )
         with self._changed:
-            self._queue.put(job, **self._room())
+            room = self._room()
+            if reservation is not None:
+                reservation.give_up()
+            self._queue.put(job, **room)
             self._changed.notify_all()
         return stream
 
@@ -304,6 +295,12 @@ class Engine:
         """Raise what ``submit`` would for want of a place: ``QueueFull`` and its kinds."""
         with self._changed:
             self._queue.check(owner, **self._room())
+
+    def reserve(self, owner: str) -> Reservation:
+        """Keep a place for a request that is being prepared; raises what ``check_room`` raises."""
+        with self._changed:
+            self._queue.reserve(owner, **self._room())
+        return Reservation(self._queue, self._changed, owner)
 
     def _room(self) -> Room:
         if self._life.state == "broken":

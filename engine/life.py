@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Literal
 
 from engine.codec.base import Codec
@@ -37,6 +38,21 @@ BROKEN_RETRY_S = 30.0
 FIRST_LOAD_S = 10.0
 
 State = Literal["ready", "unloaded", "loading", "broken"]
+
+
+@dataclass(frozen=True)
+class EngineStats:
+    """A look at the engine from outside; cheap and never blocking on the model."""
+
+    num_slots: int
+    num_live: int
+    num_waiting: int
+    heartbeat_age_s: float
+    mean_service_s: float
+    is_draining: bool
+    state: State = "ready"
+    num_restarts: int = 0
+    load_s: float = 0.0  # what loading takes, while the model is not in the memory
 
 
 class Life:

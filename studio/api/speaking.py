@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import ipaddress
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from types import TracebackType
 
@@ -27,6 +28,7 @@ from starlette.requests import HTTPConnection
 from engine import (
     Engine,
     InvalidRequest,
+    Reservation,
     SpeechRequest,
     SpeechStream,
     StudioError,
@@ -121,8 +123,23 @@ class Speaking:
             _check_strictly(ask)
         return ask
 
+    @contextmanager
+    def room(self, connection: HTTPConnection) -> Iterator[None]:
+        """Keep a place for a request whose body is here, until ``begin`` takes it or it fails."""
+        reservation = self.engine.reserve(share_of(connection, owner_of(connection)))
+        connection.state.reservation = reservation
+        try:
+            yield
+        finally:
+            reservation.give_up()
+
     async def begin(
-        self, ask: SpeechAsk, owner: Owner, request_id: str, share: str | None = None
+        self,
+        ask: SpeechAsk,
+        owner: Owner,
+        request_id: str,
+        share: str | None = None,
+        reservation: Reservation | None = None,
     ) -> Spoken:
         """Look up the voice, and give the request to the engine; ``share`` is whose place it takes.
 
@@ -130,13 +147,19 @@ class Speaking:
         """
         place = self.quota.take(share or owner.id)
         try:
-            return await self._begun(ask, owner, request_id, share, place)
+            return await self._begun(ask, owner, request_id, share, place, reservation)
         except BaseException:
             place.give_back()
             raise
 
     async def _begun(
-        self, ask: SpeechAsk, owner: Owner, request_id: str, share: str | None, place: Place
+        self,
+        ask: SpeechAsk,
+        owner: Owner,
+        request_id: str,
+        share: str | None,
+        place: Place,
+        reservation: Reservation | None,
     ) -> Spoken:
         seed = draw_seed() if ask.body.seed is None else ask.body.seed
         tags = self.marker.tags(model=self.engine.name, request_id=request_id, seed=seed)
@@ -165,7 +188,7 @@ class Speaking:
                 owner=share or owner.id,
                 request_id=request_id,
             )
-            stream = await run_sync(self.engine.submit, wish)
+            stream = await run_sync(self.engine.submit, wish, reservation)
         except BaseException as error:
             self.requests.end(tracked, error if isinstance(error, StudioError) else None)
             raise

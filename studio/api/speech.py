@@ -38,8 +38,9 @@ def speech_router(speaking: Speaking) -> APIRouter:
     async def answer(request: Request, door: Door) -> Response:
         speaking.check_room(request)
         payload = await read_fields(request, form_value)
-        ask = await run_sync(speaking.check, payload, door)  # 30 MB of fields take their time
-        return await unless_client_leaves(request, lambda: speak(speaking, ask, request))
+        with speaking.room(request):
+            ask = await run_sync(speaking.check, payload, door)  # 30 MB of fields take their time
+            return await unless_client_leaves(request, lambda: speak(speaking, ask, request))
 
     @router.post("/v1/audio/speech", response_class=Response, **SPEECH_DOCS)
     async def create_speech(request: Request) -> Response:
@@ -60,7 +61,8 @@ async def speak(speaking: Speaking, ask: SpeechAsk, request: Request) -> Respons
     Raises what is wrong before the first sound. To be called within ``unless_client_leaves``.
     """
     owner = owner_of(request)
-    spoken = await speaking.begin(ask, owner, request_id(request), share_of(request, owner))
+    share, reservation = share_of(request, owner), getattr(request.state, "reservation", None)
+    spoken = await speaking.begin(ask, owner, request_id(request), share, reservation)
     try:
         if ask.is_live:
             return await _live(spoken)

@@ -65,9 +65,10 @@ def tts_router(speaking: Speaking) -> APIRouter:
         """
         speaking.check_room(request)
         fields, hidden = speech_fields(await read_object(request), features)
-        ask = await run_sync(speaking.check, fields, ZYPHRA)
-        ask = replace(ask, ignored=(*ask.ignored, *hidden))
-        return await unless_client_leaves(request, lambda: speak(speaking, ask, request))
+        with speaking.room(request):
+            ask = await run_sync(speaking.check, fields, ZYPHRA)
+            ask = replace(ask, ignored=(*ask.ignored, *hidden))
+            return await unless_client_leaves(request, lambda: speak(speaking, ask, request))
 
     @router.get("/tts/capabilities")
     def show_capabilities() -> dict[str, Any]:

@@ -79,7 +79,8 @@ def test_a_stuck_thread_is_replaced_and_everybody_is_answered(opened, monkeypatc
     expected = engine.submit(request()).read()[0]
     released = hang(engine, monkeypatch)
     stuck = engine._loop
-    live = [engine.submit(request(owner=name)) for name in "ab"]
+    with engine._changed:  # both are there before the next step
+        live = [engine.submit(request(owner=name)) for name in "ab"]
     until(lambda: engine.stats.num_live == 2)
     waiting = [engine.submit(request(owner=name)) for name in "ab"]
     for speech in live:
@@ -100,8 +101,10 @@ def test_a_second_loss_within_the_hour_breaks_the_engine_and_says_so(opened, mon
     lost = engine.submit(request())
     with pytest.raises(GenerationFailed):
         lost.read()
+    until(lambda: engine.stats.num_restarts == 1)
     second = hang(engine, monkeypatch)
-    live = [engine.submit(request(owner=name)) for name in "ab"]
+    with engine._changed:  # both are there before the next step
+        live = [engine.submit(request(owner=name)) for name in "ab"]
     until(lambda: engine.stats.num_live == 2)
     waiting = engine.submit(request())
     with pytest.raises(GenerationFailed):
@@ -257,13 +260,39 @@ def test_a_burst_fills_slots_and_queue_to_the_last_place(opened, monkeypatch):
     held = hang(engine, monkeypatch)
     monkeypatch.setattr(life, "STUCK_S", {"cpu": 60.0})
     streams, num_refused = [], 0
-    for _ in range(20):
-        try:
-            streams.append(engine.submit(request()))
-        except QueueFull:
-            num_refused += 1
+    with engine._changed:
+        for _ in range(20):
+            try:
+                streams.append(engine.submit(request()))
+            except QueueFull:
+                num_refused += 1
     until(lambda: engine.stats.num_live == 2)
     assert (len(streams), num_refused) == (2 + 4, 14)
+    for speech in streams:
+        speech.cancel()
+    held.set()
+
+
+def test_a_place_that_is_kept_is_taken_for_others_and_never_refused(opened, monkeypatch):
+    engine = opened(max_waiting=1, max_waiting_per_owner=2)
+    held = hang(engine, monkeypatch)
+    monkeypatch.setattr(life, "STUCK_S", {"cpu": 60.0})
+    with engine._changed:
+        streams = [engine.submit(request(owner=name)) for name in "ab"]
+    until(lambda: engine.stats.num_live == 2)
+    kept = engine.reserve("a")
+    for refused in (engine.check_room, engine.reserve, lambda name: engine.submit(request())):
+        with pytest.raises(QueueFull):
+            refused("b")
+    streams.append(engine.submit(request(), kept))
+    kept.give_up()  # harmless: it was used
+    with pytest.raises(QueueFull):
+        engine.check_room("b")
+    streams[-1].cancel()
+    given_up = engine.reserve("b")
+    given_up.give_up()
+    given_up.give_up()
+    engine.check_room("a")
     for speech in streams:
         speech.cancel()
     held.set()

@@ -70,5 +70,5 @@ def test_owners_who_are_clear_are_forgotten_and_their_number_is_bounded(clock: C
     clock.now_s += 3 * 3600
     for name in ["somebody", "somebody else"] * 6:
         quota.check(name)
-    assert set(quota._accounts) == {"speaking", "somebody", "somebody else"}
+    assert set(quota._accounts) == {"speaking", "somebody else"}
     speaking.give_back()

@@ -229,7 +229,9 @@ def test_a_waiting_press_says_its_place_and_can_leave(page: Page, engine: Engine
 def test_every_tab_of_an_address_has_the_same_share(page: Page, engine: Engine, monkeypatch):
     owners = []
     submit = engine.submit
-    monkeypatch.setattr(engine, "submit", lambda ask: owners.append(ask.owner) or submit(ask))
+    monkeypatch.setattr(
+        engine, "submit", lambda ask, kept=None: owners.append(ask.owner) or submit(ask, kept)
+    )
     page.client = ("203.0.113.7", 1)
     page.run(page.press(text="Hello."))
     assert owners == ["203.0.113.7"]
