@@ -1,7 +1,7 @@
 """What every answer forbids a browser, and whom a personal studio does not answer.
 
-- The page may run what it came with (Gradio puts scripts and styles into it) and talk to this
-  studio; nothing else. Answers of the routes may do nothing at all in a browser.
+- The page may run what it came with (Gradio puts scripts and styles into it, and evaluates the
+  former) and talk to this studio; nothing else. Answers of the routes may do nothing at all.
 - A page may show the studio in a frame only from an origin that was named.
 - On a personal studio whoever can ask is its user. So a name that merely resolves to this machine,
   and what a page of another origin sends, are refused.
@@ -18,7 +18,7 @@ from studio.api.errors import envelope
 from studio.settings import Settings, is_loopback
 
 _PAGE_POLICY = (
-    "default-src 'self'; script-src 'self' 'unsafe-inline' 'wasm-unsafe-eval' blob:;"
+    "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval' blob:;"
     " style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; media-src 'self' data: blob:;"
     " font-src 'self' data:; connect-src 'self' data: blob:; worker-src 'self' blob:;"
     " object-src 'none'; base-uri 'self'; form-action 'self'"
