@@ -97,7 +97,10 @@ def serve(options: argparse.Namespace) -> int:
 
     with private_folder() as uploads:
         os.environ["GRADIO_TEMP_DIR"] = uploads  # recordings and takes of the page
-        server.serve(open_studio, settings, listener, opened)
+        was_open = server.serve(open_studio, settings, listener, opened)
+    if not was_open:
+        # The thread that still loads would abort the interpreter on its way out.
+        os._exit(0)
     return 0
 
 

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import threading
 import time
@@ -21,7 +22,7 @@ from engine.codec.base import Codec
 from engine.errors import GenerationFailed, StudioError, Unavailable
 from engine.family import Family
 from engine.job import Job
-from engine.loop import EngineLoop
+from engine.loop import EngineLoop, free_caches
 from engine.queue import AdmissionQueue
 from engine.request import FinishReason
 from engine.sampling.slots import SlotSampler
@@ -165,6 +166,8 @@ class Life:
         self.loop.join(timeout=10.0)
         self.loop.release()
         self.family.release()
+        gc.collect()
+        free_caches()
 
     # Watched -----------------------------------------------------------------------------------
 

@@ -191,7 +191,7 @@ class EngineLoop(threading.Thread):
                     raise
                 log.warning("out of memory: request %s gives up", jobs[-1].request.request_id)
                 self._end(jobs.pop(), FinishReason.FAILED, _failure(error))
-            _free_caches()
+            free_caches()
 
     def _decode_once(self, jobs: list[Job]) -> Tensor:
         slots = [slot for job in jobs for slot in job.lanes]
@@ -273,7 +273,8 @@ def is_fatal(error: BaseException) -> bool:
     return isinstance(error, torch.AcceleratorError) and not is_out_of_memory(error)
 
 
-def _free_caches() -> None:
+def free_caches() -> None:
+    """Give the device's memory back that nothing uses."""
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
 

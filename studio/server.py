@@ -173,8 +173,8 @@ def serve(
     settings: Settings,
     listener: socket.socket,
     opened: Callable[[Engine], None] = lambda engine: None,
-) -> None:
-    """Serve until SIGTERM or Ctrl-C; then refuse, finish what runs, and return.
+) -> bool:
+    """Serve until SIGTERM or Ctrl-C; then refuse, finish what runs -> whether it ever was open.
 
     ``open_studio`` runs in a thread while the server says that it is opening; ``opened`` is called
     when it does. Raises what ``open_studio`` raises.
@@ -193,6 +193,7 @@ def serve(
     server.run(sockets=[listener])
     if front.error is not None:
         raise front.error
+    return front.engine is not None
 
 
 class _DrainingServer(uvicorn.Server):

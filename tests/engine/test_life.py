@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -296,3 +297,17 @@ def test_a_place_that_is_kept_is_taken_for_others_and_never_refused(opened, monk
     for speech in streams:
         speech.cancel()
     held.set()
+
+
+def test_the_embedded_model_leaves_the_memory_and_speaks_the_same_again(monkeypatch):
+    monkeypatch.setattr(life, "LOOK_S", 0.01)
+    nano = Path(__file__).parents[2] / "assets" / "nano"
+    with Engine.open(nano, device="cpu", num_slots=2, unload_after_s=0.2) as engine:
+        expected = engine.speak("Hi.", seed=3, max_new_frames=14).read()[0]
+        before = engine.family
+        until(lambda: engine.stats.state == "unloaded")
+        until(lambda: all(p.is_meta for p in before.model.parameters()))
+        assert not hasattr(engine._loop, "_runner")
+        assert before.controls and engine.default_voice == "heart"  # what it is can still be read
+        assert np.array_equal(engine.speak("Hi.", seed=3, max_new_frames=14).read()[0], expected)
+        assert engine.family is not before and engine.stats.state == "ready"
