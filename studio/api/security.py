@@ -4,7 +4,7 @@
   former) and talk to this studio; nothing else. Answers of the routes may do nothing at all.
 - A page may show the studio in a frame only from an origin that was named.
 - On a personal studio whoever can ask is its user. So a name that merely resolves to this machine,
-  and what a page of another origin sends, are refused.
+  and what a page of another machine sends, are refused.
 """
 
 from __future__ import annotations
@@ -71,14 +71,14 @@ class Security:
             return ""
         headers = Headers(scope=scope)
         host = headers.get("host", "").lower()
-        if not _is_this_machine(host):
+        if host and not _is_this_machine(host):
             return (
                 f"Host: {host[:80]!r} is no name of a personal studio; use 127.0.0.1, or start it"
                 " with --api-key, --public or --trusted-proxy."
             )
         origin = headers.get("origin", "").lower()
         is_known = not origin or "*" in self._origins or origin in self._origins
-        if is_known or scope.get("method", "GET") in _READING or _netloc(origin) == host:
+        if is_known or scope.get("method", "GET") in _READING or _is_of_this_machine(origin):
             return ""
         return (
             f"Origin: {origin[:80]!r} may not use this studio; start it with --cors-origin ORIGIN"
@@ -86,18 +86,18 @@ class Security:
         )
 
 
+def _is_of_this_machine(origin: str) -> bool:
+    """Whether a server of this machine sent the page, on whatever port."""
+    scheme, _, host = origin.partition("://")
+    return scheme in ("http", "https") and _is_this_machine(host)
+
+
 def _is_this_machine(host: str) -> bool:
-    name = urlsplit(f"//{host}").hostname if host.count("]") < 2 else None
-    return not host or (
-        name is not None and (is_loopback(name) or name.rstrip(".").endswith(".localhost"))
-    )
-
-
-def _netloc(origin: str) -> str:
     try:
-        return urlsplit(origin).netloc
+        name = urlsplit(f"//{host}").hostname or ""
     except ValueError:
-        return ""
+        return False
+    return is_loopback(name) or name.rstrip(".").endswith(".localhost")
 
 
 async def _refuse(reason: str, scope: Scope, receive: Receive, send: Send) -> None:
