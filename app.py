@@ -2,6 +2,8 @@
 
     python app.py                                   the studio at http://127.0.0.1:7860
     python app.py say "Hello there." --out hello.wav
+    python app.py script play.txt --out play.wav    lines of several voices as one file
+    python app.py normalize "It costs $3.50."       what will be spoken of a text
     python app.py check                             one line of JSON about model and speed
     python app.py voices list                       the voice library: add, rename, delete, ...
     python app.py takes list                        what was kept: list, export, delete
@@ -37,7 +39,9 @@ import torch
 from engine import Engine, InvalidRequest, SpeechStream, StudioError
 from studio.api.headers import rtf
 from studio.cli import settings_of
+from studio.cli.normalize import add_normalize_command
 from studio.cli.say import add_say_command
+from studio.cli.script import add_script_command
 from studio.cli.takes import add_takes_command
 from studio.cli.verify import add_verify_command
 from studio.cli.voices import add_voices_command
@@ -52,7 +56,7 @@ EXPOSED = """
   WARNING: everybody who reaches this machine can use this studio, without a key and without limits.
   Set --api-key KEY to ask for one, or --public to meet strangers safely, or leave out --host.
 """
-COMMANDS = ("serve", "say", "check", "voices", "takes", "verify")
+COMMANDS = ("serve", "say", "script", "normalize", "check", "voices", "takes", "verify")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -180,6 +184,8 @@ def _parser() -> argparse.ArgumentParser:
         command.set_defaults(run=run)
         add_options(command, None if command is serving else MODEL_OPTIONS)
     add_say_command(commands, open_engine)
+    add_script_command(commands, open_engine)
+    add_normalize_command(commands, open_engine)
     add_voices_command(commands, open_engine)
     add_takes_command(commands)
     add_verify_command(commands)

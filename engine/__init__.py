@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         Unavailable,
     )
     from engine.family import Control
+    from engine.forecast import Forecast, forecast
     from engine.life import EngineStats
     from engine.queue import Reservation
     from engine.repair import Repair
@@ -78,6 +79,7 @@ _HOMES = {
         "Unavailable"
     ),
     "engine.family": "Control",
+    "engine.forecast": "Forecast forecast",
     "engine.life": "EngineStats",
     "engine.queue": "Reservation",
     "engine.repair": "Repair",
@@ -121,6 +123,7 @@ __all__ = [
     "EngineStats",
     "FinishReason",
     "Forbidden",
+    "Forecast",
     "GenerationFailed",
     "Guidance",
     "InvalidReference",
@@ -156,6 +159,7 @@ __all__ = [
     "default_grammar_folder",
     "detect_language",
     "draw_seed",
+    "forecast",
     "prepare",
     "read_script",
     "slerp",

@@ -43,12 +43,15 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
     Raises ``CheckpointError`` when the file is absent, damaged or holds more than tensors.
     """
-    if path.name.endswith(INDEX_SUFFIX):
-        return _read_shards(path)
+    return expand_rows(_read_shards(path) if path.name.endswith(INDEX_SUFFIX) else _read(path))
+
+
+def _read(path: Path) -> dict[str, Tensor]:
+    """The tensors of one file as they are stored."""
     try:
         if path.suffix == ".safetensors":
             with safe_open(path, framework="pt", device="cpu") as file:
-                return expand_rows({name: file.get_tensor(name) for name in file.keys()})  # noqa: SIM118
+                return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         content = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
     except FileNotFoundError:
         raise _absent(path) from None
@@ -72,7 +75,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
         raise CheckpointError(
             f"model: {path.name} holds entries that are no tensors: {_some(strange)}."
         )
-    return expand_rows(dict(content))
+    return dict(content)
 
 
 def store_rows(matrix: Tensor) -> tuple[Tensor, Tensor]:
@@ -87,9 +90,9 @@ def store_rows(matrix: Tensor) -> tuple[Tensor, Tensor]:
 def expand_rows(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     """Undo ``store_rows`` for every tensor that has a ``.row_scale`` beside it."""
     for name in [name for name in tensors if name.endswith(ROW_SCALE)]:
-        scale, matrix = tensors.pop(name), name.removesuffix(ROW_SCALE)
+        matrix = name.removesuffix(ROW_SCALE)
         if matrix in tensors:
-            tensors[matrix] = tensors[matrix].float() * scale
+            tensors[matrix] = tensors[matrix].float() * tensors.pop(name)
     return tensors
 
 
@@ -101,7 +104,7 @@ def _read_shards(index: Path) -> dict[str, Tensor]:
         raise CheckpointError(f"model: {index.name} does not list the files beside it.")
     tensors: dict[str, Tensor] = {}
     for file in sorted(files):
-        tensors |= read_tensors(index.parent / file)
+        tensors |= _read(index.parent / file)
     return tensors
 
 

@@ -18,7 +18,7 @@ import secrets
 import sqlite3
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -347,8 +347,8 @@ class Recorder:
         """Append int16 samples [n]; raises ``StorageFailed``, also when it grows too large."""
         self._file.write(samples)
 
-    def keep(self) -> Take:
-        """The whole take, from now on found by its id.
+    def keep(self, repairs: Sequence[Mapping[str, object]] = ()) -> Take:
+        """The whole take, from now on found by its id; ``repairs`` stand with its settings.
 
         Raises ``StorageFailed``: the disk, or ``takes_full`` where stars leave no room for it.
         """
@@ -356,7 +356,12 @@ class Recorder:
         try:
             size_bytes = self._file.finish()
             num_samples = self._file.num_samples
-            take = self._insert(replace(self._take, size_bytes=size_bytes, num_samples=num_samples))
+            settings = {**self._take.settings, **({"repairs": list(repairs)} if repairs else {})}
+            take = self._insert(
+                replace(
+                    self._take, settings=settings, size_bytes=size_bytes, num_samples=num_samples
+                )
+            )
             is_kept = True
         finally:
             self._file.close(keep=is_kept)

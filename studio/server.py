@@ -22,11 +22,14 @@ from starlette.types import Receive, Scope, Send
 
 from engine import Engine, InvalidRequest, Normaliser
 from studio.api.batch import batch_router
+from studio.api.dialogue import dialogue_router
 from studio.api.docs import completed
 from studio.api.docs_page import docs_router
 from studio.api.errors import add_error_handlers
 from studio.api.headers import EXPOSED_HEADERS
+from studio.api.normalize import normalize_router, tts_normalize_router
 from studio.api.owners import API_PREFIXES, Owners
+from studio.api.pronunciations import pronunciations_router
 from studio.api.proxies import Proxies
 from studio.api.request_ids import RequestIds
 from studio.api.security import Security
@@ -37,6 +40,8 @@ from studio.api.speech import speech_router
 from studio.api.speech_socket import speech_socket_router
 from studio.api.system import SYSTEM_PATHS, system_router
 from studio.api.takes import takes_router
+from studio.api.texts import Texts
+from studio.api.timestamps import timestamps_router
 from studio.api.tracking import tracking_router
 from studio.api.tts import tts_router
 from studio.api.tts_speakers import tts_speakers_router
@@ -71,7 +76,8 @@ def create_api(engine: Engine, settings: Settings) -> FastAPI:
     stores = open_stores(settings)
     speakers = Speakers(engine, settings, stores.voices, stores.sessions)
     normaliser = Normaliser(settings.grammar_folder)
-    speaking = Speaking(engine, settings, speakers, stores.history, Marker(settings))
+    texts = Texts(normaliser, stores.words)
+    speaking = Speaking(engine, settings, speakers, stores.history, Marker(settings), texts)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -97,7 +103,7 @@ def create_api(engine: Engine, settings: Settings) -> FastAPI:
         app.add_middleware(
             CORSMiddleware,
             allow_origins=settings.cors_origin,
-            allow_methods=["GET", "POST", "PATCH", "DELETE"],
+            allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
             allow_headers=["*"],
             expose_headers=EXPOSED_HEADERS,
         )
@@ -108,6 +114,11 @@ def create_api(engine: Engine, settings: Settings) -> FastAPI:
     app.state.normaliser = normaliser
     app.include_router(speech_router(speaking))
     app.include_router(batch_router(speaking))
+    app.include_router(timestamps_router(speaking))
+    app.include_router(dialogue_router(speaking))
+    app.include_router(normalize_router(speaking))
+    app.include_router(tts_normalize_router(speaking))
+    app.include_router(pronunciations_router(stores.words))
     app.include_router(speech_socket_router(speaking))
     app.include_router(tts_router(speaking))
     app.include_router(tts_speakers_router(speaking, stores.voices, stores.sessions))

@@ -4,6 +4,7 @@ import atexit
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 # Set before anything imports gradio or huggingface_hub: no test may reach for the network.
@@ -12,10 +13,17 @@ os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 # What a studio keeps: never in the home folder of whoever runs the tests, gone when they end.
 os.environ["XDG_DATA_HOME"] = tempfile.mkdtemp(prefix="zonos2-studio-tests-")
+# A studio that finds no grammars builds them beside whatever it does, for minutes of a core: those
+# of tests find none and can build none. What was given is for the fixture `grammar_folder`; the
+# processes of a parallel run inherit it.
+os.environ.setdefault("TEST_GRAMMARS", os.environ.get("STUDIO_GRAMMARS", ""))
+os.environ["STUDIO_GRAMMARS"] = "/dev/null/grammars"
 
 import hypothesis
 import pytest
 import torch
+
+from engine.text.grammar_store import default_grammar_folder, installed_version
 
 atexit.register(shutil.rmtree, os.environ["XDG_DATA_HOME"], ignore_errors=True)
 
@@ -36,6 +44,22 @@ def shared_folder() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no recordings: {folder} is missing (set STUDIO_SHARED)")
     return folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_grammars_by_default() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        nowhere = Path(os.environ["STUDIO_GRAMMARS"])
+        patch.setattr("studio.settings.default_grammar_folder", lambda: nowhere)
+        yield
+
+
+@pytest.fixture(scope="session")
+def grammar_folder() -> Path:
+    """Where real grammars are kept between runs: STUDIO_GRAMMARS, or the user's own cache."""
+    if installed_version() is None:
+        pytest.skip("no grammars: nemo_text_processing and pynini are not installed")
+    return Path(os.environ["TEST_GRAMMARS"] or default_grammar_folder())
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

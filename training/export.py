@@ -12,6 +12,7 @@ from pathlib import Path
 
 import soxr
 import torch
+from huggingface_hub import save_torch_state_dict
 from safetensors.torch import save_file
 from torch import Tensor
 
@@ -27,6 +28,9 @@ from training.work import replacing
 COPIED = ("params.json", "codec.json", "speaker_encoder.json", "NOTICE", "README.md")
 WEIGHTS = (
     "model.safetensors",
+    "model-00001-of-00002.safetensors",
+    "model-00002-of-00002.safetensors",
+    "model.safetensors.index.json",
     "codec.safetensors",
     "speaker_encoder.safetensors",
     "voices.safetensors",
@@ -34,6 +38,7 @@ WEIGHTS = (
 # Routers choose, and a choice is knife-edge: their small matrices are not worth rounding.
 KEPT_EXACT = (".router.",)
 MIN_ROUNDED_NUMBERS = 4096
+MAX_FILE_BYTES = 9 * 2**20
 MIN_VOICE_S = 1.8
 CHECKED_FRAMES = 40
 # Name -> speakers of the corpus (``training.voices``): the teacher, its deep variant in both
@@ -67,9 +72,7 @@ def export(
         if (base / name).exists() and not (folder / name).exists():
             shutil.copyfile(base / name, folder / name)
     if lm is not None:
-        state = load_teacher(base, lm)[0].model.state_dict()
-        with replacing(folder / "model.safetensors") as temporary:
-            save_file(rounded(state), temporary, metadata={"format": "pt"})
+        save_language_model(folder, rounded(load_teacher(base, lm)[0].model.state_dict()))
     if decoder is not None:
         weights = torch.load(decoder, weights_only=True)["decoder"]
         write_codec(folder, Quantizer.load(base), weights)
@@ -79,6 +82,15 @@ def export(
         write_default_voices(folder, shards)
     with Engine.open(folder, device="cpu", num_slots=1) as engine:
         engine.speak("This box speaks.", seed=1, max_new_frames=CHECKED_FRAMES).read()
+
+
+def save_language_model(
+    folder: Path, stored: dict[str, Tensor], max_file_bytes: int = MAX_FILE_BYTES
+) -> None:
+    """Write the weights in files that a Space's plain git takes, with their index if several."""
+    for old in folder.glob("model*.safetensors*"):
+        old.unlink()
+    save_torch_state_dict(stored, folder, max_shard_size=max_file_bytes)
 
 
 def rounded(state: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -62,8 +62,8 @@ def check_pronunciation(entry: Pronunciation, field: str = "pronunciation") -> P
     written = " ".join(tidy_characters(entry.written).split())
     spoken = " ".join(tidy_characters(entry.spoken).split())
     for name, value, limit in (
-        ("from", written, MAX_WRITTEN_CHARS),
-        ("to", spoken, MAX_SPOKEN_CHARS),
+        ("written", written, MAX_WRITTEN_CHARS),
+        ("spoken", spoken, MAX_SPOKEN_CHARS),
     ):
         if not 1 <= len(value) <= limit:
             raise InvalidRequest(
@@ -72,14 +72,14 @@ def check_pronunciation(entry: Pronunciation, field: str = "pronunciation") -> P
             )
     if not any(map(str.isalnum, written)):
         raise InvalidRequest(
-            f"{field}.from: {written!r} has no letter or number; write a word.",
-            field=f"{field}.from",
+            f"{field}.written: {written!r} has no letter or number; write a word.",
+            field=f"{field}.written",
         )
     if entry.language is not None and not _LANGUAGE.fullmatch(entry.language):
         raise InvalidRequest(
-            f"{field}.lang: {entry.language[:40]!r} is no language; write a code such as en or"
+            f"{field}.language: {entry.language[:40]!r} is no language; write a code such as en or"
             " pt-BR, or leave it out.",
-            field=f"{field}.lang",
+            field=f"{field}.language",
         )
     return Pronunciation(written, spoken, base_language(entry.language), entry.is_case_sensitive)
 

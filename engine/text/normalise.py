@@ -70,13 +70,19 @@ class Normalised:
 class Normaliser:
     """Normalises texts of any language; threads may share one.
 
-    ``folder`` is where grammars are kept, see ``GrammarStore``. Making one starts nothing: ``warm``
-    does, and never waits.
+    ``folder`` is where grammars are kept, see ``GrammarStore``; where it cannot build, missing ones
+    stay missing. Making one starts nothing: ``warm`` does, and never waits.
     """
 
     def __init__(
-        self, folder: Path, *, max_processes: int = MAX_PROCESSES, child: Path = CHILD
+        self,
+        folder: Path,
+        *,
+        max_processes: int = MAX_PROCESSES,
+        child: Path = CHILD,
+        can_build: bool = True,
     ) -> None:
+        self._can_build = can_build
         self._store = GrammarStore(folder, child)
         self._pool = GrammarPool(max_processes, child)
         self._cache: OrderedDict[tuple[str, str], str] = OrderedDict()
@@ -89,7 +95,7 @@ class Normaliser:
         for grammar in dict.fromkeys(GRAMMARS[code] for code in languages if code in GRAMMARS):
             if folder := self._store.find(grammar):
                 self._pool.load(grammar, folder)
-            else:
+            elif self._can_build:
                 self._store.ask_for(grammar)
 
     def normalise(
@@ -111,6 +117,12 @@ class Normaliser:
             self._read_run(call, start, end, code)
         return call.result()
 
+    def reads(self, language: str) -> str:
+        """What reads the numbers of a language here: "grammar", "num2words", or "" for nothing."""
+        if language in GRAMMARS and self._store.version is not None:
+            return "grammar"
+        return "num2words" if can_count(language) else ""
+
     def close(self) -> None:
         """End the child processes and a build that is running."""
         self._store.close()
@@ -120,7 +132,8 @@ class Normaliser:
         """Read ``start`` to ``end`` of the call's text, all of one language."""
         if code is None or not can_count(code):
             name = "detect: too little text to tell its language" if code is None else code
-            call.note(f"{name}: no numbers are read in it, the text stays as it is.")
+            if next(windows(call.text[start:end], ""), None):
+                call.note(f"{name}: no numbers are read in it, the text stays as it is.")
             call.keep(start, end)
             return
         call.languages[code] = None
@@ -186,6 +199,8 @@ class Normaliser:
             raise GrammarFault("needs pynini, which this platform does not have")
         if folder := self._store.find(grammar):
             return folder
+        if not self._can_build:
+            raise GrammarFault("is not built yet (make grammars)")
         coming = self._store.ask_for(grammar)
         if coming.done() and coming.exception() is not None:
             raise GrammarFault("could not be built")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from time import monotonic
 from typing import Protocol
 
@@ -36,6 +37,9 @@ class Normalised(Protocol):
     @property
     def notes(self) -> Sequence[str]: ...
 
+    @property
+    def languages(self) -> Sequence[str]: ...
+
 
 class Normaliser(Protocol):
     """Reads numbers, dates and signs as words, within a time."""
@@ -47,15 +51,21 @@ class Normaliser(Protocol):
 class Prepared:
     """What is spoken, piece by piece.
 
-    ``spans`` say what changed between the text that came and ``text``; ``notes`` are sentences for
-    the caller.
+    ``written`` is the text that came; ``notes`` are sentences for the caller; ``languages`` are the
+    codes of the languages it was read in, none where that is unknown.
     """
 
     pieces: tuple[Spoken | Pause, ...]
-    notes: tuple[str, ...]
-    spans: tuple[Span, ...]
+    notes: tuple[str, ...] = ()
+    languages: tuple[str, ...] = ()
+    written: str = ""
 
-    @property
+    @cached_property
+    def spans(self) -> tuple[Span, ...]:
+        """What changed between ``written`` and ``text``, in offsets of ``written``."""
+        return changed_spans(self.written, self.text)
+
+    @cached_property
     def text(self) -> str:
         """All that is spoken, with a blank line for each pause."""
         return _text(self.pieces)
@@ -78,16 +88,24 @@ def prepare(
     arranged, notes = arrange(text, language, cleaning, dictionary)
     until = monotonic() + deadline_s
     spoken: list[Spoken | Pause] = []
+    languages: list[str] = []
+    around = detect_language(_text(arranged)) if language == DETECT else language
     for piece in arranged:
         if isinstance(piece, Spoken) and normaliser is not None:
             left_s = max(0.0, until - monotonic())
-            normalised = normaliser.normalise(piece.text, language, deadline_s=left_s)
+            # A heading says too little to have a language of its own.
+            is_short = language != DETECT or (around and detect_language(piece.text) is None)
+            own = around if is_short else DETECT
+            normalised = normaliser.normalise(piece.text, own, deadline_s=left_s)
             notes += normalised.notes
+            languages += normalised.languages
             piece = replace(piece, text=normalised.text.strip())
         if isinstance(piece, Pause) or piece.text:
             spoken.append(piece)
     told = tuple(dict.fromkeys(notes))[:MAX_NOTES]
-    return Prepared(tuple(spoken), told, changed_spans(text, _text(spoken)))
+    if around is not None and not (languages and language == DETECT):
+        languages = [around]
+    return Prepared(tuple(spoken), told, tuple(dict.fromkeys(languages)), text)
 
 
 def arrange(

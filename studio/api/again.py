@@ -32,8 +32,8 @@ async def ask_again(
             field="take",
             code="take_of_another_model",
         )
-    how_sent = ("model", "response_format", "sample_rate", "bitrate", *NO_SETTINGS)
-    fields = {name: value for name, value in take.settings.items() if name not in how_sent}
+    no_wish = ("model", "response_format", "sample_rate", "bitrate", "repairs", *NO_SETTINGS)
+    fields = {name: value for name, value in take.settings.items() if name not in no_wish}
     ask = await run_sync(speaking.check, fields, door)
     return replace(ask, speaker=_speaker(engine, take, vector))
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import base64
 import json
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import anyio
@@ -24,42 +24,24 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from engine import InvalidRequest, QueueFull, StudioError, Unavailable
+from engine import InvalidRequest, QueueFull, StudioError
 from studio.api.body import read_object
 from studio.api.docs import errors
 from studio.api.doors import SGLANG
 from studio.api.errors import error_object
+from studio.api.layers import layered
 from studio.api.leaving import unless_client_leaves
 from studio.api.owners import owner_of
 from studio.api.parse import SpeechAsk
+from studio.api.patience import begin_patiently
 from studio.api.prepared import prepared, recording_of
 from studio.api.request_ids import request_id
 from studio.api.schemas import refused
 from studio.api.speakers import Speaker
 from studio.api.speaking import Speaking, Spoken, share_of
-from studio.api.spellings import ALIASES
 from studio.owner import Owner
 
 MAX_ITEMS = 32
-# An item that finds the queue full waits for a place so long before it is given up.
-PATIENCE_S = 60.0
-# Names whose values are spelled otherwise, too, and the fields that they stand for.
-_FIELD_OF = {
-    **ALIASES,
-    "format": "response_format",
-    "output_format": "response_format",
-    "mode": "accurate_mode",
-    "emotion": "emotion_sliders",
-}
-# Fields that exclude each other: what an item sets replaces all of what the batch shares.
-_EXCLUSIVE = (
-    {
-        *("voice", "references", "ref_audio", "speaker_embedding", "speaker_embedding_base64"),
-        *("blend", "speaker_blend_embedding_id_a", "speaker_blend_embedding_id_b"),
-        "speaker_blend_t",
-    },
-    {"speed", "speaking_rate", "speaking_rate_bucket"},
-)
 _ITEM = {"$ref": "#/components/schemas/SpeechBody"}
 _ITEMS = {"type": "array", "minItems": 1, "maxItems": MAX_ITEMS, "items": _ITEM}
 _BODY = {"type": "object", "required": ["items"], "properties": {"items": _ITEMS}}
@@ -112,12 +94,7 @@ def _items(payload: Mapping[str, Any]) -> list[dict[str, Any]]:
     for index, item in enumerate(items):
         if not isinstance(item, dict):
             raise refused(f"items[{index}]", item, 'give an object such as {"input": "Hello."}')
-        own = {name: value for name, value in item.items() if value is not None}
-        set_here = {_FIELD_OF.get(name, name) for name in own}
-        for group in _EXCLUSIVE:
-            set_here |= group if group & set_here else set()
-        open_to_all = {n: v for n, v in shared.items() if _FIELD_OF.get(n, n) not in set_here}
-        merged.append(open_to_all | own)
+        merged.append(layered(shared, item))
     return merged
 
 
@@ -227,7 +204,9 @@ class _Batch:
             "seed": spoken.stream.seed,
             "finish_reason": None if reason is None else reason.value,
             "ignored_fields": list(ask.ignored),
-            "warnings": self._warnings.get(index) or None,
+            "warnings": " ".join(filter(None, (self._warnings.get(index), *spoken.warnings)))
+            or None,
+            "repairs": spoken.repairs,
             "usage": spoken.usage,
             "take": spoken.headers().get("X-Take"),
             "error": None,
@@ -237,18 +216,10 @@ class _Batch:
 
     async def _begun(self, ask: SpeechAsk, item_id: str) -> Spoken:
         """An item in the queue; where that is full, it waits for others of the batch to end."""
-        deadline_s = time.monotonic() + PATIENCE_S
-        while True:
-            try:
-                spoken = await self._speaking.begin(ask, self._owner, item_id, self._share)
-            except QueueFull as full:
-                is_too_late = time.monotonic() + full.retry_after_s > deadline_s
-                if isinstance(full, Unavailable) or self._num_begun == 0 or is_too_late:
-                    raise
-                await anyio.sleep(full.retry_after_s)
-            else:
-                self._num_begun += 1
-                return spoken
+        begin = partial(self._speaking.begin, ask, self._owner, item_id, self._share)
+        spoken = await begin_patiently(begin, waits=lambda: self._num_begun > 0)
+        self._num_begun += 1
+        return spoken
 
     def _response(self, results: Sequence[tuple[bytes, ...]], num_failed: int) -> Response:
         pieces = [json.dumps({"id": self._id}).encode()[:-1] + b', "results": [']

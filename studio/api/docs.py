@@ -36,6 +36,14 @@ _EXAMPLES = {
         "summary": "The same samples every time",
         "value": {"input": "The train leaves at nine.", "voice": "default", "seed": 7},
     },
+    "read": {
+        "summary": "Numbers, markup and a word of your own",
+        "value": {
+            "input": "It costs $3.50. [pause 500ms] Ask the SQL server.",
+            "language": "English",
+            "pronunciations": {"SQL": "sequel"},
+        },
+    },
     "sampling": {
         "summary": "Sampling settings",
         "value": {"input": "One, two, three.", "temperature": 0.8, "top_k": 60, "min_p": 0.1},
@@ -59,7 +67,9 @@ _HEADERS = {
     "X-Speed": "condition or stretch: how a speed was brought about",
     "X-Speaking-Rate-Bucket": "the model's rate bucket that was used",
     "X-Ignored-Fields": "fields that have had no effect",
-    "X-Warnings": "findings about the reference recording",
+    "X-Warnings": "findings about the reference recording, and how the text was read",
+    "X-Repairs": "segments that were made again, as 2:budget: number from 0, and why (whole files"
+    " only)",
     "X-Take": "the id under which a result with `store` is found among your takes",
     "X-Audio-Duration": "seconds of sound (whole files only)",
     "X-Finish-Reason": "stop, or length when the frame budget ended it (whole files only)",
@@ -113,6 +123,29 @@ SPEECH_DOCS: dict[str, Any] = {
                 for kind in dict.fromkeys(known.media_type for known in FORMATS.values())
             }
             | {"text/event-stream": {"schema": {"type": "string"}}},
+        },
+        **errors(400, 403, 404, 409, 413, 415, 429, 500, 503, 507),
+    },
+}
+TIMESTAMPS_DOCS: dict[str, Any] = {
+    "openapi_extra": {
+        "requestBody": {
+            "required": True,
+            "content": {
+                "application/json": {
+                    "schema": {"$ref": f"{_SCHEMAS}SpeechBody"},
+                    "example": {"input": "First this. Then that.", "timestamps": "word"},
+                },
+                "multipart/form-data": {"schema": {"$ref": f"{_SCHEMAS}SpeechBody"}},
+            },
+        }
+    },
+    "responses": {
+        200: {
+            "description": "audio (base64), format, media_type, sample_rate, duration, seed,"
+            " finish_reason, usage, repairs, and timestamps: granularity, text, start and end in"
+            " seconds, chunk",
+            "content": {"application/json": {}},
         },
         **errors(400, 403, 404, 409, 413, 415, 429, 500, 503, 507),
     },

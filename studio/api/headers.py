@@ -16,10 +16,13 @@ EXPOSED_HEADERS = (
     *("X-Audio-Duration", "X-Seed", "X-Request-ID", "X-Model", "X-Voice", "X-Queue-Ms", "X-RTF"),
     *("X-Finish-Reason", "X-Prompt-Tokens", "X-Completion-Tokens", "X-Engine-Time"),
     *("X-Speed", "X-Speaking-Rate-Bucket", "X-Ignored-Fields", "X-Warnings", "X-Take"),
+    "X-Repairs",
     *("X-AI-Generated", "X-Marked", "X-Studio-Owner", "Content-Disposition", "Retry-After"),
 )
 MAX_NAMES = 20
 MAX_NAME_CHARS = 60
+# Proxies refuse headers of some thousand characters.
+MAX_WARNING_CHARS = 2000
 
 
 def rtf(stream: SpeechStream) -> float:
@@ -38,6 +41,14 @@ def usage(timings: Timings) -> dict[str, int]:
 
 def sound_headers(stream: SpeechStream, encoder: Encoder) -> dict[str, str]:
     """What is known when the first piece exists, in the words of both families."""
+    return format_headers(encoder) | {
+        "X-Seed": str(stream.seed),
+        "X-Queue-Ms": f"{stream.timings.queue_ms or 0:.0f}",
+    }
+
+
+def format_headers(encoder: Encoder) -> dict[str, str]:
+    """What is known of a sound before it exists."""
     rate, known = str(encoder.sample_rate_hz), encoder.format
     return {
         "X-Sample-Rate": rate,
@@ -46,8 +57,6 @@ def sound_headers(stream: SpeechStream, encoder: Encoder) -> dict[str, str]:
         "X-Audio-Sample-Rate": rate,
         "X-Audio-Channels": str(NUM_CHANNELS),
         "X-Audio-Format": known.sample_type,
-        "X-Seed": str(stream.seed),
-        "X-Queue-Ms": f"{stream.timings.queue_ms or 0:.0f}",
         "Cache-Control": "no-store",
         "X-Content-Type-Options": "nosniff",
     }
@@ -58,7 +67,9 @@ def measured_headers(stream: SpeechStream, duration_s: float) -> dict[str, str]:
     timings = stream.timings
     begun_s, ended_s = timings.admitted_s, timings.finished_s
     worked_s = 0.0 if begun_s is None or ended_s is None else ended_s - begun_s
+    made_again = ", ".join(f"{repair.chunk}:{repair.reason}" for repair in stream.repairs)
     return {
+        **({"X-Repairs": made_again} if made_again else {}),
         "X-Audio-Duration": f"{duration_s:.3f}",
         "X-Finish-Reason": "" if stream.finish_reason is None else stream.finish_reason.value,
         "X-Prompt-Tokens": str(timings.num_prompt_rows),
@@ -77,9 +88,20 @@ def notes(voice: str, ignored: Iterable[str], warnings: str) -> dict[str, str]:
     said = {
         "X-Voice": _escaped(voice),
         "X-Ignored-Fields": ", ".join(names),
-        "X-Warnings": warnings,
+        "X-Warnings": _in_ascii(warnings)[:MAX_WARNING_CHARS],
     }
     return {header: text for header, text in said.items() if text}
+
+
+def repairs(stream: SpeechStream) -> list[dict[str, object]]:
+    """The segments that were made again, as JSON: number from 0, why, and which attempt failed."""
+    return [repair._asdict() for repair in stream.repairs]
+
+
+def _in_ascii(sentence: str) -> str:
+    """A sentence that may quote a text."""
+    printable = "".join(char if char.isprintable() else " " for char in sentence)
+    return printable.encode("ascii", "backslashreplace").decode()
 
 
 def _escaped(name: str) -> str:

@@ -13,7 +13,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
 import numpy as np
 from anyio.to_thread import run_sync
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 NO_SETTINGS = frozenset(
     {
         *("references", "ref_audio", "speaker_embedding", "speaker_embedding_base64", "consent"),
-        *("stream", "stream_format", "store", "strict"),
+        *("stream", "stream_format", "timestamps", "store", "strict"),
     }
 )
 
@@ -65,14 +65,25 @@ def making_of(
 
 
 class Keeping:
-    """One request's sound on its way into the history; ``take`` is there when it has arrived."""
+    """One request's sound on its way into the history; ``take`` is there when it has arrived.
 
-    def __init__(self, history: History, owner: Owner, making: Making, sample_rate_hz: int) -> None:
+    ``repairs`` tells at the end what had to be made again.
+    """
+
+    def __init__(
+        self,
+        history: History,
+        owner: Owner,
+        making: Making,
+        sample_rate_hz: int,
+        repairs: Callable[[], Sequence[Mapping[str, object]]] = list,
+    ) -> None:
         self.take: Take | None = None
         self.note = ""  # why there is no take, in a sentence
         self._history = history
         self._owner = owner
         self._making = making
+        self._repairs = repairs
         self._sample_rate_hz = sample_rate_hz
         self._recorder: Recorder | None = None
 
@@ -102,7 +113,7 @@ class Keeping:
 
     def _keep(self) -> None:
         assert self._recorder is not None
-        take = self.take = self._recorder.keep()
+        take = self.take = self._recorder.keep(self._repairs())
         log.info("take %s: %.2f s, %d bytes", take.id, take.duration_s, take.size_bytes)
 
     def _try(self, act: Callable[..., None], *values: np.ndarray) -> None:

@@ -95,8 +95,8 @@ def language_code(language: str | None, field: str = "language") -> str | None:
         code = next((_CODES[begin] for begin in beginnings if begin in _CODES), None)
     if code is None:
         raise InvalidRequest(
-            f"{field}: {language[:40]!r} is not a language of this model; give a name or a code"
-            " such as English, German, cmn, pt-BR, or Auto.",
+            f"{field}: {language[:20]!r} is not a language of this model; give a name such as"
+            f" German, a code of {', '.join(LANGUAGES)}, or detect or Auto.",
             field=field,
         )
     return code

@@ -9,6 +9,8 @@
 
 from __future__ import annotations
 
+import ipaddress
+
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import HTTPConnection, cookie_parser
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -40,6 +42,29 @@ def owner_of(connection: HTTPConnection) -> Owner:
     """The owner of the request or web socket at hand."""
     owner: Owner = connection.state.owner
     return owner
+
+
+def share_of(connection: HTTPConnection, owner: Owner) -> str:
+    """Whose share of the queue a request uses up: a key's, else that of the address.
+
+    A visitor can make itself anew at will; an address cannot.
+    """
+    if owner.holds_key:
+        return owner.id
+    return share_of_address(connection.client.host) if connection.client else "local"
+
+
+def share_of_address(host: str) -> str:
+    """The address that counts: of IPv6 the network, as one household has all of its addresses."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host
+    if isinstance(address, ipaddress.IPv4Address):
+        return host
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(ipaddress.ip_network((int(address) >> 64 << 64, 64)))
 
 
 class Owners:

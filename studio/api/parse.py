@@ -24,8 +24,9 @@ from studio.api.delivery import delivery_of
 from studio.api.doors import SGLANG, Door
 from studio.api.embeddings import read_embedding
 from studio.api.pace import Pace, pace_of
-from studio.api.schemas import ReferenceItem, SpeechBody, refused
+from studio.api.schemas import ReferenceItem, SpeechBody, refused, words_of
 from studio.api.spellings import ALIASES, Spelled, conflict
+from studio.api.texts import TextWish, text_wish
 from studio.media.encode import FORMATS
 from studio.vectors import checked
 
@@ -82,6 +83,18 @@ class SpeechAsk:
         return Sampling(**{name: getattr(self.body, name) for name in SAMPLING_RANGES})
 
     @property
+    def text_wish(self) -> TextWish:
+        """What is to become of the text before it is spoken."""
+        body = self.body
+        return text_wish(
+            body.language,
+            text_normalization=body.text_normalization,
+            cleaning=body.cleaning,
+            markup=body.markup,
+            pronunciations=words_of(body.pronunciations or (), "pronunciations"),
+        )
+
+    @property
     def emotion(self) -> Emotion | None:
         """The emotion in the engine's terms, or None when nothing of it was asked for."""
         body = self.body
@@ -117,7 +130,7 @@ def parse_speech(
     try:
         body = SpeechBody.model_validate(spelled.fields, context=spelled.sent_as)
     except ValidationError as error:
-        raise _first_fault(error, spelled.sent_as) from None
+        raise first_fault(error, spelled.sent_as) from None
     _check_text(body.input, spelled.sent_as["input"], max_input_chars)
     speaker, ignored_of_sound = _speaker(body, spelled.sent_as)
     pace = pace_of(body, controls)
@@ -238,7 +251,7 @@ def _blend(body: SpeechBody) -> Blend | None:
     return Blend(first, second, 0.5 if body.speaker_blend_t is None else body.speaker_blend_t)
 
 
-def _first_fault(error: ValidationError, sent_as: Mapping[str, str]) -> InvalidRequest:
+def first_fault(error: ValidationError, sent_as: Mapping[str, str]) -> InvalidRequest:
     """pydantic's first finding as one sentence."""
     fault = error.errors(include_url=False, include_context=False)[0]
     head, *rest = fault["loc"]
@@ -246,7 +259,7 @@ def _first_fault(error: ValidationError, sent_as: Mapping[str, str]) -> InvalidR
     field += "".join(_place(part) for part in rest)
     if fault["type"] == "missing":
         return InvalidRequest(
-            f"{field}: it is missing; send the text to speak.",
+            f"{field}: it is missing; send {'the text to speak' if head == 'input' else 'it'}.",
             field=field,
             code="missing_required_parameter",
         )

@@ -15,7 +15,8 @@ from typing import Any
 
 from engine import Conflict, NotFound, SpeechStream, StudioError
 from studio.api.errors import error_object
-from studio.api.headers import usage
+from studio.api.headers import repairs, usage
+from studio.api.listening import Listening
 from studio.owner import Owner
 
 MAX_FINISHED = 500
@@ -29,6 +30,7 @@ class Tracked:
         self.key = (owner_id, request_id)
         self.created_s = time.time()
         self.ended_s: float | None = None
+        self.listening: Listening | None = None  # where the page began it
         self._stream: SpeechStream | None = None
         self._is_cancelled = False
         self._final: dict[str, Any] = {}
@@ -75,6 +77,7 @@ class Tracked:
             "wait_s": None,
             "spoken_s": 0.0,
             "seed": None,
+            "repairs": [],
             "error": None,
         }
         stream = self._stream
@@ -87,6 +90,7 @@ class Tracked:
             "wait_s": status.wait_s,
             "spoken_s": round(stream.spoken_s, 3),
             "seed": stream.seed,
+            "repairs": repairs(stream),
             "usage": usage(timings),
             "timings": {
                 "queue_ms": _rounded(timings.queue_ms),

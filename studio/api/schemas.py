@@ -12,21 +12,34 @@ from __future__ import annotations
 
 import math
 import reprlib
-from collections.abc import Mapping
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+)
 
 from engine import (
     EMOTION_RANGES,
     GUIDANCE_RANGES,
+    MAX_PRONUNCIATIONS,
     MAX_SEED,
     SAMPLING_RANGES,
     InvalidRequest,
+    Pronunciation,
     Range,
+    check_pronunciations,
 )
 from studio.api.languages import language_code
+from studio.api.texts import RULES, Rule
 from studio.media.encode import FORMATS, SAMPLE_RATES_HZ, bits_per_second, known_format
+from studio.timing import GRANULARITIES, Granularity, granularities
 from studio.vectors import MAX_DIM
 
 FADE_RANGE = Range(0.0, 2000.0, False, "milliseconds; 0 fades nothing")
@@ -62,6 +75,33 @@ class ReferenceItem(BaseModel):
         return {name: sound for name in names if (sound := getattr(self, name)) is not None}
 
 
+class WordItem(BaseModel):
+    """A word that is said otherwise than it is written."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    written: str = Field(description="a word, or some; whole words only")
+    spoken: str = Field(description="what is said in its place")
+    language: str | None = Field(None, description="only in this language; null: in every one")
+    case_sensitive: bool = Field(False, description="true: only in this very spelling")
+
+
+def words_of(items: Sequence[WordItem], field: str) -> tuple[Pronunciation, ...]:
+    """The entries that were sent as ``field``, checked and tidied; raises ``InvalidRequest``."""
+    return check_pronunciations(
+        (
+            Pronunciation(
+                item.written,
+                item.spoken,
+                language_code(item.language, f"{field}[{at}].language"),
+                item.case_sensitive,
+            )
+            for at, item in enumerate(items)
+        ),
+        field,
+    )
+
+
 def _limited(name: str, default: float | None = None) -> Any:
     limits = _RANGES[name]
     return Field(
@@ -77,6 +117,31 @@ def _per_feature(what: str) -> Any:
         description=f"{what} by name of quality feature, null for none; or a list in their order",
         json_schema_extra={"anyOf": [{"type": "object"}, {"type": "array"}, {"type": "null"}]},
     )
+
+
+def _listed(value: object, info: ValidationInfo) -> object:
+    """Words that came as ``{"word": "how"}`` as the items they mean."""
+    if isinstance(value, list | dict) and len(value) > MAX_PRONUNCIATIONS:
+        raise InvalidRequest(
+            f"{sent_as(info)}: there are {len(value)} entries and the limit is"
+            f" {MAX_PRONUNCIATIONS}; leave some out.",
+            field=sent_as(info),
+            code="too_many_pronunciations",
+        )
+    if not isinstance(value, dict):
+        return value
+    return [{"written": word, "spoken": spoken} for word, spoken in value.items()]
+
+
+WordItems = Annotated[list[WordItem], BeforeValidator(_listed)]
+
+
+class WordsBody(BaseModel):
+    """The whole dictionary of an owner."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    pronunciations: WordItems
 
 
 class SpeechBody(BaseModel):
@@ -117,7 +182,21 @@ class SpeechBody(BaseModel):
         None, description="true, or words: you may use the recording you send"
     )
     language: str | None = Field(
-        None, description="name or code; null and Auto: text as it is; also lang, lang_code"
+        None,
+        description="name or code, or detect; null and Auto: text as it is; also lang, lang_code",
+    )
+    text_normalization: bool | None = Field(
+        None,
+        description="read numbers, dates and signs as words; null: where there is a language;"
+        " false: the text as it is. Also accepted as normalize",
+    )
+    cleaning: bool | dict[Rule, bool] | None = Field(
+        None, description="read what was pasted as a reader would; or single rules on and off"
+    )
+    markup: bool | None = Field(None, description="follow [pause 500ms] and SSML in the text")
+    pronunciations: WordItems | None = Field(
+        None,
+        description='words said otherwise, in this request alone; also as {"word": "how"}',
     )
     # How the sound is sent.
     response_format: str | None = Field(
@@ -137,6 +216,15 @@ class SpeechBody(BaseModel):
     stream: bool = Field(False, description="send the sound while it is made")
     stream_format: Literal["audio", "sse"] | None = Field(
         None, description="audio: the sound while it is made; sse: OpenAI's events"
+    )
+    timestamps: list[Granularity] | None = Field(
+        None,
+        description="when what is said, with stream_format sse and in /with-timestamps; chunk:"
+        " sentences as they were written, exact; word: as spoken, estimated, 48 ms off in the"
+        " median and 180 ms at the 95th percentile. Also accepted as timestamp_granularities",
+        json_schema_extra={
+            "anyOf": [{"enum": ["none", *GRANULARITIES]}, {"type": "array"}, {"type": "null"}]
+        },
     )
     store: bool = Field(False, description="keep the result among your takes")
     strict: bool = Field(False, description="refuse a field that would be ignored")
@@ -233,6 +321,29 @@ class SpeechBody(BaseModel):
     def _known_language(cls, value: str | None, info: ValidationInfo) -> str | None:
         return language_code(value, sent_as(info))
 
+    @field_validator("cleaning", mode="before")
+    @classmethod
+    def _known_rules(cls, value: object, info: ValidationInfo) -> object:
+        for name, is_on in value.items() if isinstance(value, dict) else ():
+            if name not in RULES:
+                raise refused(sent_as(info), name, f"choose from {', '.join(RULES)}")
+            if not isinstance(is_on, bool):
+                raise refused(f"{sent_as(info)}.{name}", is_on, "give true or false")
+        return value
+
+    @field_validator("pronunciations")
+    @classmethod
+    def _known_words(
+        cls, value: list[WordItem] | None, info: ValidationInfo
+    ) -> list[WordItem] | None:
+        found = words_of(value or (), sent_as(info))
+        return [WordItem(**word_fields(entry)) for entry in found] or None
+
+    @field_validator("timestamps", mode="before")
+    @classmethod
+    def _granularities(cls, value: object, info: ValidationInfo) -> list[Granularity] | None:
+        return granularities(value, sent_as(info))
+
     @field_validator("seed", mode="before")
     @classmethod
     def _seed(cls, value: object, info: ValidationInfo) -> int | None:
@@ -245,6 +356,12 @@ class SpeechBody(BaseModel):
     def _at_least_one(cls, value: object, info: ValidationInfo) -> int:
         remedy = "give a whole number of frames from 1, or leave it out"
         return _whole(sent_as(info), value, 1, math.inf, remedy)
+
+
+def word_fields(entry: Pronunciation) -> dict[str, Any]:
+    """An entry in the fields of a ``WordItem``."""
+    fields = asdict(entry)
+    return fields | {"case_sensitive": fields.pop("is_case_sensitive")}
 
 
 def sent_as(info: ValidationInfo) -> str:

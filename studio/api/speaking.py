@@ -14,7 +14,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
@@ -28,6 +27,7 @@ from starlette.requests import HTTPConnection
 from engine import (
     Engine,
     InvalidRequest,
+    Prepared,
     Reservation,
     SpeechRequest,
     SpeechStream,
@@ -35,14 +35,16 @@ from engine import (
     draw_seed,
 )
 from studio.api.doors import SGLANG, Door
-from studio.api.headers import measured_headers, notes, rtf, sound_headers, usage
+from studio.api.headers import measured_headers, notes, repairs, rtf, sound_headers, usage
 from studio.api.keeping import Keeping, making_of
 from studio.api.metrics import Metrics, Playback
 from studio.api.models import model_ids, unknown_model
-from studio.api.owners import owner_of
+from studio.api.owners import owner_of, share_of
 from studio.api.parse import SpeechAsk, parse_speech
 from studio.api.requests import Requests, Tracked
+from studio.api.schemas import SpeechBody, WordItem, word_fields
 from studio.api.speakers import Speaker, Speakers
+from studio.api.texts import Texts
 from studio.history import History
 from studio.media.encode import Encoder, encoded
 from studio.media.fade import faded
@@ -55,29 +57,6 @@ from studio.settings import Settings
 log = logging.getLogger(__name__)
 
 
-def share_of(connection: HTTPConnection, owner: Owner) -> str:
-    """Whose share of the queue a request uses up: a key's, else that of the address.
-
-    A visitor can make itself anew at will; an address cannot.
-    """
-    if owner.holds_key:
-        return owner.id
-    return share_of_address(connection.client.host) if connection.client else "local"
-
-
-def share_of_address(host: str) -> str:
-    """The address that counts: of IPv6 the network, as one household has all of its addresses."""
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return host
-    if isinstance(address, ipaddress.IPv4Address):
-        return host
-    if address.ipv4_mapped is not None:
-        return str(address.ipv4_mapped)
-    return str(ipaddress.ip_network((int(address) >> 64 << 64, 64)))
-
-
 class Speaking:
     """Begins speech over one engine, for whoever is allowed to ask."""
 
@@ -88,12 +67,14 @@ class Speaking:
         speakers: Speakers,
         history: History,
         marker: Marker,
+        texts: Texts,
     ) -> None:
         self.engine = engine
         self.settings = settings
         self.speakers = speakers
         self.history = history
         self.marker = marker
+        self.texts = texts
         self.requests = Requests()
         self.metrics = Metrics(engine)
         self.quota = Quota(settings.max_requests, settings.max_audio_s_per_hour)
@@ -117,6 +98,8 @@ class Speaking:
             if self.settings.strict_model:
                 raise unknown_model(self.engine, model)
             ask = replace(ask, ignored=(*ask.ignored, "model"))
+        if ask.body.timestamps and not ask.is_sse:
+            ask = replace(ask, ignored=(*ask.ignored, "timestamps"))
         if ask.body.store and self.history.note:
             ask = replace(ask, ignored=(*ask.ignored, "store"))
         if ask.body.strict:
@@ -174,8 +157,11 @@ class Speaking:
         tracked = self.requests.begin(owner, request_id)
         try:
             speaker = await self.speakers.resolve(ask.speaker, owner)
+            text = ask.body.input
+            prepared = await self.texts.ready(text, ask.text_wish, owner)
+            body = await self._as_kept(ask, owner) if ask.body.store else ask.body
             wish = SpeechRequest(
-                text=ask.body.input,
+                text=text if prepared.pieces else "",  # nothing is left, and the engine says so
                 speaker=speaker.embedding,
                 voice_id=speaker.voice_id,
                 sampling=ask.sampling,
@@ -184,7 +170,8 @@ class Speaking:
                 guidance=ask.guidance,
                 seed=seed,
                 max_new_frames=ask.body.max_new_tokens,
-                language=ask.body.language,
+                language=next(iter(prepared.languages), None),
+                pieces=prepared.pieces,
                 owner=share or owner.id,
                 request_id=request_id,
             )
@@ -194,10 +181,17 @@ class Speaking:
             raise
         tracked.attach(stream)
         keeping = None
-        if ask.body.store:
-            making = making_of(self.engine, ask.body, speaker, stream, tags)
-            keeping = Keeping(self.history, owner, making, stream.sample_rate_hz)
-        return Spoken(self, ask, speaker, stream, tracked, encoder, tags, keeping, place)
+        if body.store:
+            making = making_of(self.engine, body, speaker, stream, tags)
+            rate_hz = stream.sample_rate_hz
+            keeping = Keeping(self.history, owner, making, rate_hz, lambda: repairs(stream))
+        return Spoken(self, ask, speaker, prepared, stream, tracked, encoder, tags, keeping, place)
+
+    async def _as_kept(self, ask: SpeechAsk, owner: Owner) -> SpeechBody:
+        """The body with the owner's words: a take says them as it did, whatever they become."""
+        words = await run_sync(self.texts.words_in, ask.body.input, ask.text_wish, owner)
+        items = [WordItem(**word_fields(word)) for word in words]
+        return ask.body.model_copy(update={"pronunciations": items or None})
 
 
 class Spoken:
@@ -208,6 +202,7 @@ class Spoken:
         speaking: Speaking,
         ask: SpeechAsk,
         speaker: Speaker,
+        prepared: Prepared,
         stream: SpeechStream,
         tracked: Tracked,
         encoder: Encoder,
@@ -218,6 +213,7 @@ class Spoken:
         self.ask = ask
         self.stream = stream
         self.speaker = speaker
+        self.prepared = prepared
         self.encoder = encoder
         self.sample_rate_hz = stream.sample_rate_hz
         self.num_samples = 0  # of chunks that were given out
@@ -251,13 +247,36 @@ class Spoken:
         """Rows read and frames made, as OpenAI counts tokens."""
         return usage(self.stream.timings)
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Sentences about the recording and the text, and why a take was not kept."""
+        kept = "" if self._keeping is None else self._keeping.note
+        return tuple(filter(None, (self.speaker.warnings, *self.prepared.notes, kept)))
+
+    @property
+    def repairs(self) -> list[dict[str, object]]:
+        """What had to be made again, as JSON; whole at the end."""
+        return repairs(self.stream)
+
+    async def plain(self) -> AsyncIterator[np.ndarray]:
+        """Float32 samples as the engine makes them, for whoever works on them before they go out.
+
+        Raises the ``StudioError`` that ended the request.
+        """
+        try:
+            async for chunk in self.stream:
+                yield chunk
+        except StudioError as error:
+            self._error = error
+            raise
+
     async def chunks(self) -> AsyncIterator[np.ndarray]:
         """Float32 samples at ``sample_rate_hz``: stretched, faded and marked.
 
         Raises the ``StudioError`` that ended the request.
         """
         rate_hz = self.sample_rate_hz
-        chunks = stretched(aiter(self.stream), self.ask.pace.stretch, rate_hz)
+        chunks = stretched(self.plain(), self.ask.pace.stretch, rate_hz)
         chunks = faded(chunks, self.ask.body.fade_out_ms, rate_hz)
         chunks = self._speaking.marker.marked(chunks, rate_hz)
         if self._keeping is not None:
@@ -292,12 +311,9 @@ class Spoken:
         said = sound_headers(self.stream, self.encoder)
         said |= self._speaking.marker.headers(self.ask.format, is_live=self.ask.is_live)
         said["X-Model"] = self._speaking.engine.name
-        warnings = [self.speaker.warnings]
         if self._keeping is not None:
             said |= self._keeping.headers()
-            warnings.append(self._keeping.note)
-        told = " ".join(filter(None, warnings))
-        said |= notes(self.speaker.voice_name, self.ask.ignored, told)
+        said |= notes(self.speaker.voice_name, self.ask.ignored, " ".join(self.warnings))
         if self.ask.pace.way is not None:
             said["X-Speed"] = self.ask.pace.way
         if self.ask.pace.bucket is not None:

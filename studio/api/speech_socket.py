@@ -301,6 +301,7 @@ class _Session:
                                 sample_rate=spoken.encoder.sample_rate_hz,
                                 seed=spoken.stream.seed,
                                 take=spoken.headers().get("X-Take"),
+                                warnings=" ".join(spoken.warnings) or None,
                             )
                         size_bytes += len(piece)
                         await self._wire.sound(piece)

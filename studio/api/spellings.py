@@ -26,6 +26,8 @@ ALIASES: Mapping[str, str] = {
     "audio_sample": "ref_audio",
     "lang": "language",
     "lang_code": "language",
+    "normalize": "text_normalization",
+    "timestamp_granularities": "timestamps",
     "topk": "top_k",
     "max_tokens": "max_new_tokens",
     "max_frames": "max_new_tokens",

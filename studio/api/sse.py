@@ -16,6 +16,8 @@ from typing import Any
 from engine import StudioError
 from studio.api.errors import error_object
 from studio.api.speaking import Spoken
+from studio.api.timestamps import Timestamps
+from studio.media.encode import encoded
 
 MEDIA_TYPE = "text/event-stream"
 PING_S = 15.0
@@ -31,17 +33,24 @@ def event(data: Mapping[str, Any], name: str | None = None) -> bytes:
 async def speech_events(spoken: Spoken) -> AsyncIterator[bytes]:
     """The speech as ``speech.audio.delta`` events and one ``speech.audio.done``.
 
+    Where they were asked for, ``speech.audio.timestamps`` follow what they are about.
+
     A fault before the first event is raised; a later one is told in ``speech.audio.error`` and then
     raised, so that the connection is cut.
     """
     about = {"response_format": spoken.ask.format, "sample_rate": spoken.encoder.sample_rate_hz}
     index = 0
+    times = Timestamps(spoken, spoken.ask.body.timestamps or ())
     try:
-        async for piece in spoken.live():
+        async for piece in encoded(times.heard(spoken.chunks()), spoken.encoder):
             audio = base64.b64encode(piece).decode()
             delta = {"type": "speech.audio.delta", "audio": audio, **about, "index": index}
             yield event(delta)
             index += 1
+            for told in await times.news():
+                yield event({"type": "speech.audio.timestamps", **told})
+        for told in await times.news(is_all=True):
+            yield event({"type": "speech.audio.timestamps", **told})
     except StudioError as error:
         if index:
             yield event({"type": "speech.audio.error", "error": error_object(error)})
@@ -54,6 +63,7 @@ async def speech_events(spoken: Spoken) -> AsyncIterator[bytes]:
             "seed": spoken.stream.seed,
             "duration": round(spoken.duration_s, 3),
             "finish_reason": None if reason is None else reason.value,
+            "repairs": spoken.repairs,
         }
     )
 

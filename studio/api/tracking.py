@@ -1,5 +1,7 @@
 """How requests stand and how full the queue is: GET /v1/audio/queue, /v1/audio/requests/{id}.
 
+The page's player hears a request at /v1/audio/requests/{id}/audio, while it is made.
+
 A client that wants to watch or end its request from elsewhere chooses the id itself and sends it as
 ``X-Request-ID``. Another owner's request does not exist.
 """
@@ -15,6 +17,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
+from engine import NotFound
 from studio.api import sse
 from studio.api.docs import TRACKING_ERRORS
 from studio.api.owners import owner_of
@@ -23,6 +26,8 @@ from studio.api.speaking import Speaking
 
 # A place in the queue is looked up so often.
 LOOK_S = 0.25
+# No proxy may keep it, or hold it back until it is whole.
+_LIVE = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
 def tracking_router(speaking: Speaking) -> APIRouter:
@@ -67,9 +72,29 @@ def tracking_router(speaking: Speaking) -> APIRouter:
     async def events(request: Request, request_id: str) -> StreamingResponse:
         """The same report as server-sent events, whenever it changes, until the request ends."""
         tracked = speaking.requests.find(owner_of(request), request_id)
-        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         changes = sse.with_pings(_changes(tracked))
-        return StreamingResponse(changes, headers=headers, media_type=sse.MEDIA_TYPE)
+        return StreamingResponse(changes, headers=_LIVE, media_type=sse.MEDIA_TYPE)
+
+    @router.get(
+        "/v1/audio/requests/{request_id}/audio",
+        response_class=StreamingResponse,
+        responses=TRACKING_ERRORS,
+    )
+    async def audio(request: Request, request_id: str) -> StreamingResponse:
+        """What the page speaks, while it is made and once: 16-bit samples without a header.
+
+        Whoever leaves before the end ends the request.
+        """
+        listening = speaking.requests.find(owner_of(request), request_id).listening
+        if listening is None:
+            raise NotFound(
+                "audio: this request was not begun by the page; its sound is the answer to the"
+                " request itself.",
+                field="id",
+                code="audio_not_found",
+            )
+        headers = _LIVE | {"X-Sample-Rate": str(listening.sample_rate_hz)}
+        return StreamingResponse(listening.taken(), headers=headers, media_type="audio/pcm")
 
     return router
 

@@ -73,7 +73,7 @@ def tts_router(speaking: Speaking) -> APIRouter:
     @router.get("/tts/capabilities")
     def show_capabilities() -> dict[str, Any]:
         """What the open model and this studio can do."""
-        return capabilities(engine, max_input_chars)
+        return capabilities(engine, speaking.texts.normaliser, max_input_chars)
 
     return router
 

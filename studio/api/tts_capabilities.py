@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine import Engine
+from engine import Engine, Normaliser
 from studio.api.languages import LANGUAGES
 from studio.media.encode import SAMPLE_RATES_HZ, available_formats
 
 
-def capabilities(engine: Engine, max_input_chars: int) -> dict[str, Any]:
+def capabilities(engine: Engine, normaliser: Normaliser, max_input_chars: int) -> dict[str, Any]:
     """The answer to GET /tts/capabilities."""
+    readers = {code: reader for code in LANGUAGES if (reader := normaliser.reads(code))}
     family = engine.family
     rates = next((c.buckets for c in family.controls if c.kind == "rate"), ())
     quality = {c.name: list(c.buckets) for c in family.controls if c.kind == "quality"}
@@ -23,9 +24,9 @@ def capabilities(engine: Engine, max_input_chars: int) -> dict[str, Any]:
     has_speaker = family.speaker_dim is not None
     emotions = family.emotions
     return {
-        # Numbers and dates are not spelled out yet: a text is spoken as it is written.
-        "text_normalization_enabled": False,
-        "text_norm_languages": [],
+        "text_normalization_enabled": bool(readers),
+        "text_norm_languages": list(readers),
+        "text_norm_readers": readers,
         "languages": LANGUAGES,
         "speaker_enabled": has_speaker,
         "speaker_embedding_dim": family.speaker_dim,

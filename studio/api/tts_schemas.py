@@ -17,7 +17,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSche
 
 from engine import InvalidRequest
 from studio.api.doors import Door
-from studio.api.languages import language_code
 
 # Bare samples are 32-bit floats here, at the model's own rate.
 ZYPHRA = Door("pcm_f32", None, False)
@@ -45,7 +44,7 @@ class GenerateBody(_ZyphraBody):
     """The body of POST /tts/generate; every field of POST /v1/audio/speech may be sent, too."""
 
     text: str = Field(description="the text to speak; also accepted as input")
-    language: str | None = Field("en_us", description="code or name; null: text as it is")
+    language: str | None = Field("en_us", description="code or name, or detect; null: as it is")
     text_normalization: bool = Field(True, description="false: text as it is")
     stream: bool = Field(True, description="send the sound while it is made")
     format: str = Field(
@@ -184,11 +183,8 @@ def _set_pace(fields: dict[str, Any]) -> None:
 
 
 def _set_language(fields: dict[str, Any], payload: Mapping[str, object]) -> None:
-    if "language" not in payload:
+    if not any(name in payload for name in ("language", "lang", "lang_code")):
         fields["language"] = "en_us"
-    if fields.get("text_normalization") is False:
-        language_code(fields.pop("language", None))  # an unknown one is a mistake all the same
-        del fields["text_normalization"]
 
 
 def _set_quality(

@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from engine import Engine, InvalidRequest, SpeechStream, StorageFailed
+from studio.api.headers import repairs
 from studio.api.keeping import making_of
 from studio.api.schemas import SpeechBody
 from studio.api.speakers import Speaker
@@ -80,7 +81,7 @@ def keep_said(
     samples: np.ndarray,
     speaker: Speaker,
     tags: Mapping[str, str],
-    **asked: str | None,
+    **asked: object,
 ) -> str:
     """Keep what ``say`` has spoken, ``asked`` for by fields of /v1 -> a sentence to print.
 
@@ -93,7 +94,7 @@ def keep_said(
             recorder = history.record(LOCAL, making, stream.sample_rate_hz)
             try:
                 recorder.write(to_int16(samples))
-                return f"Kept as {recorder.keep().id}."
+                return f"Kept as {recorder.keep(repairs(stream)).id}."
             finally:
                 recorder.discard()
     except StorageFailed as error:  # it was spoken all the same

@@ -78,7 +78,7 @@ def test_only_the_owner_deletes_a_word(words: Words) -> None:
 def test_all_words_are_replaced_at_once_or_none(words: Words) -> None:
     words.put(BEN, Pronunciation("mine", "x"))
     words.put(ANNA, Pronunciation("old", "x"))
-    with pytest.raises(InvalidRequest, match=r"pronunciations\[1\]\.from"):
+    with pytest.raises(InvalidRequest, match=r"pronunciations\[1\]\.written"):
         words.replace(ANNA, [Pronunciation("new", "x"), Pronunciation("", "x")])
     assert [word.entry.written for word in words.list(ANNA)] == ["old"]
     stored = words.replace(ANNA, [Pronunciation("b", "x"), Pronunciation("a", "x")])

@@ -13,7 +13,7 @@ from engine.zonos2.checkpoint import load_backbone
 from engine.zonos2.config import Zonos2Config
 from tests.training.test_batches import utterance
 from training.batches import BatchMaker, Dropout
-from training.export import rounded
+from training.export import rounded, save_language_model
 from training.lm import FROM_SCRATCH, LmRun, Recipe, fresh_backbone, rate_share
 from training.losses import SoftCappedCrossEntropy, Teacher, Watch
 from training.smoke import TINY_MODEL
@@ -104,13 +104,13 @@ def test_the_rate_warms_up_holds_and_falls() -> None:
     assert rate_share(1.0, 1000) == pytest.approx(0.03)
 
 
+@pytest.mark.parametrize(("max_file_bytes", "is_split"), [(9 * 2**20, False), (200_000, True)])
 def test_an_export_loads_in_the_engine_within_a_rounding(
-    config: Zonos2Config, tmp_path: Path
+    config: Zonos2Config, tmp_path: Path, max_file_bytes: int, is_split: bool
 ) -> None:
-    from safetensors.torch import save_file
-
     model = fresh_backbone(config, 0)
-    save_file(rounded(model.state_dict()), tmp_path / "model.safetensors")
+    save_language_model(tmp_path, rounded(model.state_dict()), max_file_bytes)
+    assert (len(list(tmp_path.glob("*.safetensors"))) > 1) == is_split
     loaded = load_backbone(tmp_path, config, "cpu", torch.float32)
     for name, value in model.state_dict().items():
         step = value.abs().amax(-1, keepdim=True) / 127

@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from engine.text.grammar_store import (
-    GRAMMARS,
-    GrammarStore,
-    default_grammar_folder,
-    installed_version,
-)
+from engine.text.grammar_store import GRAMMARS, GrammarStore
 from engine.text.normalise import Normalised, Normaliser
 
 Read = Callable[[str, str], Normalised]
-
-
-@pytest.fixture(scope="session")
-def grammar_folder() -> Path:
-    """STUDIO_GRAMMARS, or where the studio keeps them."""
-    if installed_version() is None:
-        pytest.skip("no grammars: nemo_text_processing and pynini are not installed")
-    return Path(os.environ.get("STUDIO_GRAMMARS") or default_grammar_folder())
 
 
 @pytest.fixture(scope="session")

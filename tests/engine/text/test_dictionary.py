@@ -69,14 +69,14 @@ def test_a_later_entry_wins_and_the_exact_spelling_wins_over_both() -> None:
 @pytest.mark.parametrize(
     ("entry", "field"),
     [
-        (Pronunciation("", "x"), "from"),
-        (Pronunciation("\u200b", "x"), "from"),
-        (Pronunciation("++", "x"), "from"),
-        (Pronunciation("a" * 101, "x"), "from"),
-        (Pronunciation("a", " "), "to"),
-        (Pronunciation("a", "b" * 201), "to"),
-        (Pronunciation("a", "b", "klingon"), "lang"),
-        (Pronunciation("a", "b", "e"), "lang"),
+        (Pronunciation("", "x"), "written"),
+        (Pronunciation("\u200b", "x"), "written"),
+        (Pronunciation("++", "x"), "written"),
+        (Pronunciation("a" * 101, "x"), "written"),
+        (Pronunciation("a", " "), "spoken"),
+        (Pronunciation("a", "b" * 201), "spoken"),
+        (Pronunciation("a", "b", "klingon"), "language"),
+        (Pronunciation("a", "b", "e"), "language"),
     ],
 )
 def test_an_entry_that_cannot_be_used_is_told_with_its_field(

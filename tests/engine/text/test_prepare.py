@@ -22,6 +22,7 @@ from engine.text.spans import Span
 class Read:
     text: str
     notes: tuple[str, ...] = ()
+    languages: tuple[str, ...] = ()
 
 
 class Digits:
@@ -180,3 +181,23 @@ def test_any_text_can_be_prepared(text: str, language: str | None) -> None:
 def test_quotes_and_brackets_are_no_trouble(text: str) -> None:
     prepared = prepare(text, "en_us")
     assert prepared.text == text and prepared.notes == ()
+
+
+def test_a_short_paragraph_is_in_the_language_of_the_rest() -> None:
+    text = "Part 1\n\nShe opened the window and looked at the rain for 2 hours.\n\nNo. 3"
+    normaliser = Digits()
+    prepared = prepare(text, "detect", None, None, normaliser)
+    assert [language for _, language, _ in normaliser.asked] == ["en_us", "detect", "en_us"]
+    assert prepared.languages == ("en_us",)
+
+
+@pytest.mark.parametrize(
+    ("language", "languages"),
+    [(None, ()), ("de", ("de",)), ("detect", ("en_us",))],
+)
+def test_it_tells_in_which_language_it_was_read(
+    language: str | None, languages: tuple[str, ...]
+) -> None:
+    text = "She opened the window and looked at the rain."
+    assert prepare(text, language).languages == languages
+    assert prepare("...", "detect").languages == ()

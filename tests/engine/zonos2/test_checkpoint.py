@@ -190,3 +190,16 @@ def test_a_folder_without_weights_says_what_it_may_hold(folder: Path) -> None:
     (folder / "model.pth").unlink()
     with pytest.raises(CheckpointError, match=r"model\.safetensors, .*, model\.pth"):
         open_(folder)
+
+
+def test_a_scale_without_its_matrix_is_named(
+    folder: Path, tensors: dict[str, torch.Tensor]
+) -> None:
+    (folder / "model.pth").unlink()
+    save_file(
+        {name: tensor.contiguous() for name, tensor in tensors.items()}
+        | {"nothing.weight.row_scale": torch.ones(3, 1)},
+        folder / "model.safetensors",
+    )
+    with pytest.raises(CheckpointError, match=r"nothing\.weight\.row_scale"):
+        open_(folder)

@@ -58,14 +58,22 @@ def test_null_is_absent(name):
     assert parse(**{name: None}).body == parse().body
 
 
+OF_OTHER_TYPES = {
+    "input": ("Hi.", "Ho."),
+    "voice": ("heart", "deep"),
+    "ref_audio": ("AAAA", "BBBB"),
+    "language": ("de", "fr"),
+    "text_normalization": (True, False),
+    "timestamps": (["word"], ["chunk"]),
+}
+
+
 @pytest.mark.parametrize(("alias", "name"), ALIASES.items())
 def test_an_alias_is_the_field_itself_unless_the_two_differ(alias, name):
-    texts = {"input": "Hi.", "voice": "heart", "ref_audio": "AAAA", "language": "de"}
-    value = texts.get(name, 2)
+    value, other = OF_OTHER_TYPES.get(name, (2, 3))
     payload = {"input": "Hi."} if name != "input" else {}
     assert getattr(parse_speech(payload | {alias: value}, LIMIT).body, name) == value
     assert getattr(parse_speech(payload | {alias: value, name: value}, LIMIT).body, name) == value
-    other = {"input": "Ho.", "voice": "deep", "ref_audio": "BBBB", "language": "fr"}.get(name, 3)
     with pytest.raises(InvalidRequest, match=f"{name} and {alias} contradict") as caught:
         parse_speech(payload | {name: value, alias: other}, LIMIT)
     assert caught.value.code == "conflicting_fields"

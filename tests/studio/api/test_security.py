@@ -10,8 +10,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from studio.api.owners import COOKIE, owner_of
-from studio.api.speaking import share_of, share_of_address
+from studio.api.owners import COOKIE, owner_of, share_of, share_of_address
 from studio.server import create_api
 from studio.settings import Settings
 

@@ -194,7 +194,7 @@ BAD_REQUESTS = [
     ({"input": " \n\t"}, 400, "input", "invalid_value", "some words"),
     ({"input": "...!"}, 400, "input", "invalid_value", "some words"),
     ({"input": None}, 400, "input", "missing_required_parameter", "missing"),
-    ({"input": "a\ud800"}, 400, "input", "invalid_value", "surrogate"),
+    ({"input": "\ud800"}, 400, "input", "invalid_value", "some words"),
     ({"input": "x" * 50_001}, 400, "input", "string_above_max_length", "50000"),
     ({"temperature": 9}, 400, "temperature", "invalid_value", "0 to 2"),
     ({"top_k": True}, 400, "top_k", "invalid_value", "True"),

@@ -48,7 +48,11 @@ def ids(client, engine) -> dict[str, str]:
     file = np.asarray(numbers, np.float32)
     speaker = client.post("/tts/speakers", json=_npy(file), headers=mine)
     assert speaker.status_code == 200, speaker.text
+    word = {"written": "Anna", "spoken": "Anja"}
+    word = client.post("/v1/audio/pronunciations", json=word, headers=mine)
+    assert word.status_code == 200, word.text
     return {
+        "word_id": word.json()["id"],
         "voice": voice.json()["id"],
         "take_id": spoken.headers["X-Take"],
         "request_id": "first-request",
@@ -86,7 +90,9 @@ def test_every_route_with_an_id_refuses_another_owners(client, ids) -> None:
                 answers.append(answer.text.replace(wanted, "ID"))
             assert answers[0] == answers[1], (method, path)
             num_asked += 1
-    assert num_asked >= 17
+    assert num_asked >= 18
+    words = client.get("/v1/audio/pronunciations", headers=by(KEYS[0])).json()["data"]
+    assert [word["id"] for word in words] == [ids["word_id"]]
     for path, parameter in (
         ("/v1/audio/voices/{}", "voice"),
         ("/v1/audio/takes/{}", "take_id"),
@@ -106,7 +112,8 @@ def test_another_owners_voice_does_not_speak(client, ids, field) -> None:
 
 
 def test_lists_hold_nothing_of_another_owner(client, ids) -> None:
-    for path in ("/v1/audio/voices", "/v1/audio/takes", "/tts/speakers", "/v1/audio/queue"):
+    paths = ("/v1/audio/voices", "/v1/audio/takes", "/v1/audio/pronunciations", "/tts/speakers")
+    for path in (*paths, "/v1/audio/queue"):
         seen = client.get(path, headers=by(KEYS[1])).text
         assert not any(known in seen for known in (*ids.values(), "Anna")), path
         assert client.get(path, headers=by(KEYS[0])).status_code == 200
