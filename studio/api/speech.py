@@ -22,10 +22,10 @@ from studio.api.body import read_fields
 from studio.api.docs import SPEECH_DOCS
 from studio.api.doors import OPENAI, SGLANG, Door
 from studio.api.leaving import unless_client_leaves
-from studio.api.owners import owner_of
+from studio.api.owners import owner_of, share_of
 from studio.api.parse import SpeechAsk, form_value
 from studio.api.request_ids import request_id
-from studio.api.speaking import Speaking, Spoken, share_of
+from studio.api.speaking import Speaking, Spoken
 
 # A client that takes nothing of its sound for so long is given up: it holds a slot.
 SEND_STALL_S = 120.0

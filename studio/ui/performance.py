@@ -23,8 +23,9 @@ from anyio.to_thread import run_sync
 from engine import FinishReason, GenerationFailed, SpeechStream, StudioError
 from studio.api.headers import rtf
 from studio.api.keeping import Keeping, making_of
+from studio.api.owners import share_of
 from studio.api.parse import SpeechAsk
-from studio.api.speaking import Spoken, share_of
+from studio.api.speaking import Spoken
 from studio.media.encode import Encoder
 from studio.media.pcm import FULL_SCALE
 from studio.owner import Owner

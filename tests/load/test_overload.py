@@ -198,7 +198,7 @@ def test_the_event_loop_stays_awake_beside_eight_streams(studio, record):
         }
 
     async def stream_all() -> None:
-        wish = {"max_new_tokens": 150, "stream": True, "input": LONG}
+        wish = {"max_new_tokens": 500, "stream": True, "input": LONG}
         await asyncio.gather(*(speak(studio.address, **fields(n, **wish)) for n in range(8)))
 
     before = seen()
@@ -216,5 +216,5 @@ def test_the_event_loop_stays_awake_beside_eight_streams(studio, record):
         "lag_p99_at_most_s": p99_s,
     }
     record("event_loop", figures)
-    assert total > 20
+    assert total > 100
     assert p99_s is not None and p99_s <= 0.05 * allowance()

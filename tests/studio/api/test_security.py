@@ -152,7 +152,8 @@ def test_a_full_share_is_refused_before_the_body_is_looked_at(door):
     client = door(max_requests_per_owner=1, minutes_per_owner=1)
     speaking = client.app.state.speaking
     place = speaking.quota.take("127.0.0.1")
-    for path in (SPEECH, "/openai" + SPEECH, "/tts/generate", SPEECH + "/batch"):
+    below = [SPEECH + path for path in ("", "/batch", "/with-timestamps")]
+    for path in (*below, "/openai" + SPEECH, "/tts/generate", "/v1/audio/dialogue"):
         answer = client.post(path, content=b"no JSON")
         assert answer.status_code == 429 and answer.headers["Retry-After"] == "2", path
     place.give_back(61.0)
