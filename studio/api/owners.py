@@ -96,9 +96,13 @@ class Owners:
         is_home = self._identity.is_personal and not is_forwarded(HTTPConnection(scope))
         if owner is None and is_api and is_home:
             owner = LOCAL
+        if owner is not None and is_forwarded(HTTPConnection(scope)):
+            owner = Owner(owner.id)
         if owner is None:
             fresh = self._identity.new_visitor()
             owner = self._identity.visitor(fresh)
+            if owner is not None and is_forwarded(HTTPConnection(scope)):
+                owner = Owner(owner.id)
         scope.setdefault("state", {})["owner"] = owner
         # The page's own files are asked for side by side: each would bring a visitor of its own.
         is_told = fresh is not None and (is_api or scope["path"] == "/")

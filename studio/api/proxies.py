@@ -2,6 +2,8 @@
 
 - From an address of ``--trusted-proxy``, ``X-Forwarded-For`` names the client, ``-Proto`` the
   scheme and ``-Prefix`` the sub-path under which the studio is shown.
+- A proxy on this machine that was not named says only where the studio is shown: scheme, host and
+  sub-path. Whom it sends stays nobody in particular.
 - From anybody else these headers are taken out before anything reads them (Gradio would believe
   them); what is left is the fact that the request was forwarded.
 """
@@ -17,6 +19,9 @@ from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
+from studio.option_values import is_loopback
+
+_SHOWN = (b"x-forwarded-proto", b"x-forwarded-host", b"x-forwarded-prefix")
 _PREFIX = re.compile(r"(/[A-Za-z0-9._~-]{1,64}){1,8}")
 
 
@@ -41,9 +46,17 @@ class Proxies:
             _shown_below(scope, Headers(scope=scope).get("x-forwarded-prefix", "").rstrip("/"))
             await self._told(scope, receive, send)  # type: ignore[arg-type]
             return
-        kept = [pair for pair in scope["headers"] if not _is_of_a_proxy(pair[0])]
-        scope.setdefault("state", {})["is_forwarded"] = len(kept) < len(scope["headers"])
-        scope["headers"] = kept
+        headers = Headers(scope=scope)
+        told = [pair for pair in scope["headers"] if _is_of_a_proxy(pair[0])]
+        scope.setdefault("state", {})["is_forwarded"] = bool(told)
+        believed = _SHOWN if told and is_loopback((scope.get("client") or ("",))[0]) else ()
+        scope["headers"] = [
+            pair for pair in scope["headers"] if pair not in told or pair[0] in believed
+        ]
+        if believed:
+            _shown_below(scope, headers.get("x-forwarded-prefix", "").rstrip("/"))
+            if headers.get("x-forwarded-proto", "") == "https":
+                scope["scheme"] = "https" if scope["type"] == "http" else "wss"
         await self._app(scope, receive, send)
 
     def _is_trusted(self, scope: Scope) -> bool:

@@ -12,9 +12,11 @@ from __future__ import annotations
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from studio.api.errors import envelope
+from studio.api.proxies import is_forwarded
 from studio.settings import Settings, is_loopback
 
 _PAGE_POLICY = (
@@ -67,8 +69,8 @@ class Security:
     def _refusal(self, scope: Scope) -> str:
         """Why a personal studio does not answer, or ""."""
         client = scope.get("client")
-        if client is None or not is_loopback(client[0]):
-            return ""
+        if client is None or not is_loopback(client[0]) or is_forwarded(HTTPConnection(scope)):
+            return ""  # whom a proxy sends is a stranger, and has nothing of the user
         headers = Headers(scope=scope)
         host = headers.get("host", "").lower()
         if host and not _is_this_machine(host):

@@ -13,6 +13,7 @@ import gradio as gr
 from starlette.requests import Request
 
 from studio.api.owners import COOKIE, owner_of
+from studio.api.proxies import is_forwarded
 from studio.owner import Identity, Owner
 
 
@@ -23,7 +24,7 @@ def page_owner(identity: Identity, request: gr.Request, kept: str | None) -> Own
         return owner
     for signed in (connection.cookies.get(COOKIE), kept):
         if signed and (visitor := identity.visitor(signed)) is not None:
-            return visitor
+            return Owner(visitor.id) if is_forwarded(connection) else visitor
     return owner_of(connection)
 
 

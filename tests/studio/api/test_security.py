@@ -34,6 +34,7 @@ async def tell(request: Request) -> JSONResponse:
         "scheme": request.url.scheme,
         "root": request.scope.get("root_path", ""),
         "owner": owner.id,
+        "reads": list(owner.reads),
         "share": share_of(request, owner),
         "forwarded": sorted(name for name in request.headers if "forwarded" in name),
     }
@@ -89,6 +90,16 @@ def test_our_proxy_says_who_asks_how_and_below_which_path(door):
     for prefix in ("//evil.example", "/a\\b", "https://evil.example", "/" + "a" * 100):
         headers = FORWARDED | {"X-Forwarded-Prefix": prefix}
         assert client.get("/v1/who", headers=headers).json()["root"] == ""
+
+
+def test_an_unnamed_proxy_of_this_machine_says_where_the_studio_is_shown_and_no_more(door):
+    client = door()
+    headers = FORWARDED | {"Host": "app.example", "Origin": "https://app.example"}
+    told = client.get("/v1/who", headers=headers).json()
+    assert (told["scheme"], told["root"], told["client"]) == ("https", "/studio", "127.0.0.1")
+    assert told["forwarded"] == [f"x-forwarded-{name}" for name in ("host", "prefix", "proto")]
+    assert client.post(SPEECH, json={}, headers=headers).status_code == 400  # and not 403
+    assert told["reads"] == []  # what the user of this machine keeps is not for them
 
 
 def test_whom_somebody_else_sends_is_not_the_user_of_a_personal_studio(door):
