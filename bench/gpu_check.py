@@ -1,9 +1,12 @@
 """Is this device right, and how fast: ``python -m bench.gpu_check [--device cuda|cpu]``.
 
-- Runs without network and with torch, numpy and safetensors alone.
-- Compares forward pass, sampler and codec streaming with the golden data in tests/golden, checks
-  that a request is the same alone and in company, and times the embedded voice.
-- Prints one JSON object and exits 1 when a check failed; on a CPU the same code is a dry run.
+- Runs without network and with torch, numpy, safetensors and (on a GPU) triton alone, in less than
+  eight minutes on one GPU.
+- Right: forward pass, sampler and codec streaming against the golden data in tests/golden, kernels
+  against their twins, a request alone against the same one in company, graphs on against off.
+- Fast: the table of README.md at the release's size with random weights, each figure beside its
+  floor; one decode step with and without a graph; the codec alone; memory.
+- Prints one JSON object and exits 1 when a check failed; on a CPU it is a dry run at tiny size.
 """
 
 from __future__ import annotations
@@ -12,10 +15,12 @@ import argparse
 import json
 import lzma
 import shutil
+import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -23,17 +28,24 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bench.machine import describe
-from bench.speed import SENTENCES, closed_loop
+from bench.floor import Shape, measure_rates
+from bench.loads import SENTENCES, closed_loop, through_engine
+from bench.machine import describe, loaded_reason
+from bench.random_model import CODEC_WIDTH, SAMPLING, SIZES, random_dac, random_family
+from bench.report import add_options, is_refused, keep
+from bench.speed import RANDOM_FRAMES, add_floors
 from engine import Engine, Sampling
 from engine.codec.base import open_codec
+from engine.codec.dac import DacCodec
 from engine.codec.streaming import CodecStream, decode_windows
 from engine.family import Prompt
+from engine.kernels import attention, experts
+from engine.request import SpeechRequest
 from engine.sampling.sampler import History, SamplingRows, probabilities
 from engine.sampling.settings import OPEN_TOP_K, ResolvedSampling
 from engine.zonos2.checkpoint import load_backbone
 from engine.zonos2.config import Zonos2Config
-from engine.zonos2.family import Zonos2Runner
+from engine.zonos2.family import Zonos2Family, Zonos2Runner
 
 REPOSITORY = Path(__file__).parents[1]
 GOLDEN = REPOSITORY / "tests" / "golden"
@@ -110,11 +122,11 @@ def check_codec(device: torch.device) -> dict[str, Any]:
     """The codec streamed in pieces of several sizes against its whole decode."""
     codec = open_codec(NANO, device)
     generator = torch.Generator().manual_seed(0)
-    codes = torch.randint(0, codec.codebook_size, (120, codec.num_codebooks), generator=generator)
+    codes = torch.randint(0, codec.codebook_size, (60, codec.num_codebooks), generator=generator)
     whole = codec.decode(codes[None].to(device))[0].cpu()
     rms = float(whole.square().mean().sqrt())
     worst = 0.0
-    for size in (1, 7, 24, 32):
+    for size in (1, 7, 24) if device.type == "cuda" else (5, 24):
         stream, pieces = CodecStream(codec), []
         for start in range(0, len(codes), size):
             stream.push(codes[start : start + size])
@@ -127,46 +139,164 @@ def check_codec(device: torch.device) -> dict[str, Any]:
     return {"max_difference_of_rms": worst, "ok": worst <= STREAM_TOLERANCE}
 
 
-def check_isolation(engine: Engine) -> dict[str, Any]:
+def check_kernels(device: torch.device) -> dict[str, Any]:
+    """Experts and attention of one step against their plain twins, in float32."""
+    if device.type != "cuda":
+        return {"ok": True, "skipped": "they run on a GPU; tests run them in Triton's interpreter"}
+    rows, chosen = torch.randn(16, 256, device=device), torch.randint(0, 8, (16, 1), device=device)
+    w13, w2 = torch.randn(8, 512, 256, device=device) / 16, torch.randn(8, 256, 256, device=device)
+    weights = torch.rand(16, 1, device=device)
+    found = experts.launch(rows, chosen, weights, w13, w2 / 16)
+    worst = float((found - experts.plain(rows, chosen, weights, w13, w2 / 16)).abs().max())
+    q = torch.randn(8, 4, 4, 128, device=device)
+    keys, values = torch.randn(2, 8, 4, 700, 128, device=device).unbind(0)
+    places = torch.arange(8, device=device) * 99
+    found = attention.launch(q, keys, values, places)
+    worst = max(worst, float((found - attention.plain(q, keys, values, places)).abs().max()))
+    return {"max_difference": worst, "ok": worst <= FORWARD_ATOL[device.type]}
+
+
+def check_isolation(engine: Engine, num_frames: int | None) -> dict[str, Any]:
     """The same request alone and among seven others with other settings."""
     text = SENTENCES[0]
-    alone = engine.speak(text, seed=7).read()[0]
+    alone = engine.speak(text, seed=7, max_new_frames=num_frames).read()[0]
     others = [
-        engine.speak(SENTENCES[place], seed=place, sampling=Sampling(temperature=1.0, top_k=9))
+        engine.speak(
+            SENTENCES[place],
+            seed=place,
+            sampling=Sampling(temperature=1.0, top_k=9),
+            max_new_frames=num_frames,
+        )
         for place in range(1, 8)
     ]
-    company = engine.speak(text, seed=7).read()[0]
+    company = engine.speak(text, seed=7, max_new_frames=num_frames).read()[0]
     for other in others:
         other.read()
     return {"ok": bool(np.array_equal(alone, company))}
+
+
+def time_steps(family: Zonos2Family, batches: Sequence[int], repeats: int) -> dict[str, Any]:
+    """Milliseconds of one decode step with a graph and without; their logits are the same."""
+    told: dict[str, Any] = {}
+    is_equal = True
+    prompt = family.plan(SENTENCES[0], SpeechRequest(SENTENCES[0], None)).main
+    for batch in batches:
+        codes = torch.randint(0, 1024, (batch, family.num_codebooks), device=family.device)
+        logits: list[Tensor] = []
+        row: dict[str, float] = {}
+        for name, uses_graph in (("graph_ms", True), ("plain_ms", False)):
+            runner = Zonos2Runner(family.model, batch, family.device, uses_graph=uses_graph)
+            for slot in range(batch):
+                runner.prefill(slot, prompt)
+            logits.append(runner.decode(range(batch), codes).clone())
+            times = []
+            for _ in range(repeats):
+                _wait(family.device)
+                begin = time.perf_counter()
+                runner.decode(range(batch), codes)
+                _wait(family.device)
+                times.append(time.perf_counter() - begin)
+            row[name] = round(statistics.median(times) * 1e3, 3)
+        is_equal &= torch.equal(*logits)
+        told[str(batch)] = row
+    return {"ok": is_equal, "batches": told}
+
+
+def time_codec(codec: DacCodec, num_frames: int) -> dict[str, float]:
+    """Seconds of sound per second when every call is full of windows of ``num_frames`` new ones."""
+    length = num_frames + codec.context_left + codec.context_right
+    shape = codec.decode_rows, length, codec.num_codebooks
+    codes = torch.randint(0, codec.codebook_size, shape, device=codec.device)
+    times = []
+    for _ in range(4):
+        begin = time.perf_counter()
+        codec.decode(codes)
+        _wait(codec.device)
+        times.append(time.perf_counter() - begin)
+    new_s = codec.decode_rows * num_frames * codec.hop / codec.sample_rate_hz
+    return {"new_frames": num_frames, "audio_s_per_s": round(new_s / min(times[1:]), 2)}
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def time_size(size: str, device: torch.device, options: argparse.Namespace) -> dict[str, Any]:
+    """The table at one size: random weights, closed loops, each figure beside its floor."""
+    is_gpu = device.type == "cuda"
+    levels = (1, 8, 16, 64) if is_gpu else (1, 2)
+    dtype = torch.bfloat16 if is_gpu else torch.float32
+    family = random_family(size, device, dtype)
+    codec = random_dac(CODEC_WIDTH if is_gpu else 32, device)
+    read_bytes = 2_000_000_000 if is_gpu else 1 << 26
+    rates = measure_rates(device, dtype, read_bytes)
+    told: dict[str, Any] = {
+        "size": size,
+        "dtype": str(dtype).removeprefix("torch."),
+        "rates": {name: round(value, 1) for name, value in asdict(rates).items()},
+        "steps": time_steps(family, levels, 20 if is_gpu else 2),
+        "codec": [time_codec(codec, frames) for frames in ((14, 86) if is_gpu else (4,))],
+        "loads": [],
+    }
+    frames = options.frames or RANDOM_FRAMES
+    with Engine(family, codec, None, {}, name=size, num_slots=max(levels)) as engine:
+        shape = Shape.of(engine)
+        speak = through_engine(engine, frames, SAMPLING)
+        closed_loop(speak, 1, 1)
+        for level in levels:
+            load = closed_loop(speak, level, 2 if is_gpu else 1)
+            add_floors(load, shape, rates)
+            told["loads"].append(load)
+    if is_gpu:
+        told["peak_memory_gb"] = round(torch.cuda.max_memory_allocated(device) / 1e9, 2)
+    return told
 
 
 def main() -> int:
     """Run every check, print the report, exit 0 only when all are right."""
     parser = argparse.ArgumentParser(prog="python -m bench.gpu_check", description=__doc__)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--rounds", type=int, default=8, help="timed requests")
+    parser.add_argument(
+        "--rounds", type=int, default=8, help="timed requests of the embedded voice"
+    )
+    parser.add_argument("--frames", type=int, help="of every request; whole sentences if left out")
+    parser.add_argument("--size", choices=SIZES, help="release on a GPU, tiny on a CPU if left out")
+    add_options(parser)
     options = parser.parse_args()
+    load = loaded_reason()
+    if is_refused(options, load):
+        return 2
     device = torch.device(options.device)
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
+    begin_s = time.perf_counter()
     report: dict[str, Any] = {"what": "bench.gpu_check", "device": device.type}
     checks: dict[str, Callable[[], dict[str, Any]]] = {
         "forward": lambda: check_forward(device),
         "sampler": lambda: check_sampler(device),
         "codec": lambda: check_codec(device),
+        "kernels": lambda: check_kernels(device),
     }
     with torch.inference_mode():
         for name, check in checks.items():
             begin = time.perf_counter()
             report[name] = check() | {"seconds": round(time.perf_counter() - begin, 2)}
     with Engine.open(NANO, device=options.device) as engine:
-        report["isolation"] = check_isolation(engine)
+        speak = through_engine(engine, options.frames)
+        report["isolation"] = check_isolation(engine, options.frames)
         report["machine"] = describe(device)
-        report["alone"] = closed_loop(engine, 1, options.rounds)
-        report["eight"] = closed_loop(engine, 8, max(1, options.rounds // 4))
-    print(json.dumps(report, indent=1))
-    is_right = all(report[name]["ok"] for name in (*checks, "isolation"))
+        report["nano"] = [
+            closed_loop(speak, 1, options.rounds),
+            closed_loop(speak, 8, max(1, options.rounds // 4)),
+        ]
+    with torch.inference_mode():
+        size = options.size or ("release" if device.type == "cuda" else "tiny")
+        report["table"] = time_size(size, device, options)
+    report["graphs"] = report["table"]["steps"]
+    report["seconds"] = round(time.perf_counter() - begin_s, 1)
+    keep(options, report, load)
+    is_right = all(report[name]["ok"] for name in (*checks, "isolation", "graphs"))
     return 0 if is_right else 1
 
 

@@ -132,7 +132,8 @@ class Engine:
     ) -> Engine:
         """Open a checkpoint folder or hub repository and start the engine thread.
 
-        ``device`` "auto" takes the GPU if there is one. ``emotion_directions`` is a folder of them;
+        ``device`` "auto" takes the GPU if there is one. ``dtype`` int8 and float8_e4m3fn narrow
+        the experts alone; None takes what fits. ``emotion_directions`` is a folder of them;
         without it, the checkpoint's own subfolder of that name counts, if there is one. Raises
         ``CheckpointError`` with one clear sentence when anything is missing, damaged, made for
         another model or too large for the memory.

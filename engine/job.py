@@ -37,7 +37,7 @@ from engine.stream import SpeechStream, SpokenChunk
 # The key of a row's noise: its number in these bits, the attempt and the segment above them.
 _ROW_BITS, _ATTEMPT_BITS = 22, 2
 # A segment may differ from the first one's loudness by so much; the rest is taken back.
-FREE_LU, MAX_GAIN_DB = 0.7, 6.0
+FREE_LU, MAX_GAIN_DB = 0.5, 6.0
 MAX_PEAK = 0.98
 # Between segments, a request so far ahead of a listener, or so long in its slot, gives way.
 AHEAD_S, TURN_S = 3.0, 20.0
@@ -77,7 +77,7 @@ class Job:
         self._rows_spoken = 0  # of the segments before this one
         self._num_paused = 0  # samples of the pauses so far
         self._due_pause = 0  # samples of silence before the next sound
-        self._reached_limit = False  # the caller's, or the context's
+        self._reached_limit = False  # the caller's
         self._was_cut = False  # some segment
         self._is_cut = False  # this one
         self._is_ended = False  # and what is left of it is being decoded
@@ -166,8 +166,8 @@ class Job:
         segment = self._segments[self._segment]
         plan = self._family.plan(segment.text, self._segment_request, self._context())
         self.twin_scales = [twin.scale for twin in plan.twins]
-        self._room = self._family.max_rows - plan.num_rows
-        self.needs_prefill = False
+        # The end of audio may come so late that its last rows still fit into the context.
+        self._begin_attempt(self._family.max_rows - plan.num_rows - self._family.num_codebooks)
         if len(self._branches) == 1:
             self.stream.timings.num_prompt_rows += len(plan.main.rows)
         return plan
@@ -187,23 +187,24 @@ class Job:
         self._first_frame = self._outlet.num_pushed
         self._mark = self._outlet.mark()
         self._branches = [0]  # attempt -> the first row that has noise of its own
-        self._begin_attempt()
 
-    def _begin_attempt(self) -> None:
-        family = self._family
+    def _begin_attempt(self, room: int) -> None:
+        family, limits = self._family, self._limits
         self._row = 0
         self._delay = DelayBuffer(family.num_codebooks, family.codebook_size, family.eoa_id)
-        self._guard = Guard(self._limits)
+        self._guard = Guard(replace(limits, budget=min(limits.budget, room)))
         self._loudness = SpeechLoudness(self._rate_hz)
         self._frames: list[Tensor] = []
-        self._is_ended = self._is_cut = False
-        self.needs_prefill = True
+        self.needs_prefill = self._is_cut = False
 
     def _context(self) -> Context | None:
         """The first segment, which keeps the voice where it began, and the one just spoken."""
         if not self._family.continues or len(self._segments) == 1:
             return None
         indices = sorted({0, self._segment - 1} & self._spoken.keys())
+        # Half of the model's context is left for what is to be said.
+        if sum(len(self._spoken[index]) for index in indices) > self._family.max_rows // 2:
+            indices = indices[-1:]
         return Context(
             text=" ".join(self._segments[index].text for index in indices),
             frames=torch.cat([self._no_frames, *(self._spoken[index] for index in indices)]),
@@ -221,7 +222,7 @@ class Job:
         limit = self.request.max_new_frames
         if self._delay.finished:
             self._mend_or_end(self._guard.judge_end(self._outlet.num_pushed - self._first_frame))
-        elif self._row >= self._room or (limit and self._rows_spoken + self._row >= limit):
+        elif limit and self._rows_spoken + self._row >= limit:
             self._reached_limit = True
             self._mend_or_end(None)
         elif self._delay.end_frame is None and (fault := self._guard.take_row(codes[0])):
@@ -235,7 +236,7 @@ class Job:
             self.stream.repairs.append(Repair(self._segment, fault.reason, attempt))
             self._branches.append(branch)
             self._outlet.rewind(self._mark)
-            self._begin_attempt()
+            self.needs_prefill, self._is_ended = True, False
             return
         if fault is not None and fault.reason != "short":
             self._keep_the_good(fault)
@@ -285,6 +286,9 @@ class Job:
         own = self._outlet.take(window, samples)[num_others:]  # [frames, hop]
         if not self._is_cut:
             fault = self._guard.take_levels(np.sqrt(np.square(own).mean(axis=1)))
+            is_all = self._is_ended and self.next_window() is None
+            if is_all and fault is None and self._guard.first_sound is None:
+                fault = Fault("empty", 0)
             if fault is not None and not self._reached_limit:
                 self._mend_or_end(fault)
                 return
@@ -297,20 +301,20 @@ class Job:
         """Once nothing of a segment that ended is left to decode: send it, at its loudness."""
         if not self._is_ended:
             return
-        outlet = self._outlet
+        outlet, segment = self._outlet, self._segments[self._segment]
         self._send(outlet.hand_out(self._first_frame))  # what was left of the one before
         gain = self._gain()
         if outlet.num_handed_out == self._first_frame:  # nothing of it was heard
             outlet.change_gain(gain)
-        fades_out = self._ends_sound and not self._is_last
+        fades_out = self._ends_sound and (not self._is_last or segment.pause_after_ms > 0)
         self._send(outlet.hand_out(outlet.num_decoded, fades_out=fades_out))
         self._note_spoken()
         self._rows_spoken += self._row
         self._is_ended, self._is_settled = False, True
         if not self._is_last:
             self.needs_prefill = True
-        elif pause_ms := self._segments[self._segment].pause_after_ms:
-            self._pause(pause_ms)
+        elif segment.pause_after_ms:
+            self._pause(segment.pause_after_ms)
             self._send_pause()
 
     def _gain(self) -> float:
@@ -343,9 +347,10 @@ class Job:
         self._num_paused += num_samples
 
     def _send_pause(self) -> None:
-        if self._due_pause:
-            self.stream.push(np.zeros(self._due_pause, np.float32))
-            self._due_pause = 0
+        while self._due_pause:
+            num_samples = min(self._due_pause, self._rate_hz)
+            self.stream.push(np.zeros(num_samples, np.float32))
+            self._due_pause -= num_samples
 
     def _send(self, samples: np.ndarray) -> None:
         if not len(samples):

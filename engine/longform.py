@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import math
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -24,6 +25,8 @@ from engine.text.sentences import plan_chunks, sentences
 # A sentence shorter than this share of a segment joins its neighbour: one or two words alone are
 # what a small model says worst.
 SHORT_SHARE = 1 / 3
+# Chinese, Japanese and Korean have 4 to 7 characters in a second, other scripts some 15 letters.
+WIDE_LETTERS = 3
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,7 @@ def plan_speech(
             field="input",
         )
     # Twins and room are alike for every segment: the longest shows whether they hold.
-    longest = max(segments, key=lambda segment: len(segment.text))
+    longest = max(segments, key=lambda segment: _num_bytes(segment.text))
     context = None
     if family.continues and len(segments) > 1:
         context = Context(longest.text, torch.empty(0, family.num_codebooks).long(), True)
@@ -81,7 +84,8 @@ def plan_segments(
 ) -> list[Segment]:
     """What is said and where it is silent, in segments of at most about ``max_chars`` characters.
 
-    Neighbours of one rate are one text. A stretch without a letter or number is not spoken.
+    A wide character counts as ``WIDE_LETTERS``. Neighbours of one rate are one text. A stretch
+    without a letter or number is not spoken.
     """
     segments: list[Segment] = []
     pause_ms = 0
@@ -99,13 +103,32 @@ def plan_segments(
 
 
 def _stretches(text: str, max_chars: int, language: str | None) -> list[str]:
-    if len(text) <= max_chars:
-        return plan_chunks(text, max_chars, language)
-    groups: list[str] = []
-    for sentence in sentences(text, language):
-        shorter = min(len(sentence), len(groups[-1])) if groups else max_chars
-        if shorter < SHORT_SHARE * max_chars and len(groups[-1]) + len(sentence) <= max_chars:
+    groups = [""]
+    for sentence in [text] if _weight(text) <= max_chars else sentences(text, language):
+        weights = _weight(groups[-1]), _weight(sentence)
+        if min(weights) < SHORT_SHARE * max_chars and sum(weights) <= max_chars:
             groups[-1] += sentence
         else:
             groups.append(sentence)
-    return [part for group in groups for part in plan_chunks(group, max_chars, language)]
+    chunks: list[str] = []
+    for group in filter(None, groups):
+        num_chars = max(WIDE_LETTERS, max_chars * len(group) // _weight(group))
+        chunks += plan_chunks(group, num_chars, language)
+    return chunks
+
+
+def _weight(text: str) -> int:
+    """How many letters take as long to say: a wide character is a syllable or more."""
+    return len(text) + (WIDE_LETTERS - 1) * sum(map(_is_wide, text))
+
+
+def _is_wide(char: str) -> bool:
+    return unicodedata.east_asian_width(char) in "WF"
+
+
+def _num_bytes(text: str) -> float:
+    """UTF-8 bytes; infinite where half of a surrogate pair makes the text one to refuse at once."""
+    try:
+        return len(text.encode())
+    except UnicodeEncodeError:
+        return math.inf

@@ -20,7 +20,7 @@ from engine.codec.streaming import CodecStream, Window
 # Chunks begin short, for the first sound, and double while the listener has something to hear.
 FIRST_CHUNK_S = 0.16
 MAX_CHUNK_S = 1.0
-# How long a gain takes to change, and sound to meet a pause that was asked for.
+# How long a gain takes to change, and sound to rise from silence or meet a pause.
 RAMP_S = 0.02
 
 
@@ -46,7 +46,7 @@ class Outlet:
         self._codec_stream = CodecStream(codec)
         self._held = np.zeros((0, codec.hop), np.float32)  # decoded, from num_handed_out on
         self._gain = 1.0
-        self._fades_in = False
+        self._fades_in = True  # from silence, so that no device clicks where it begins
         self.num_pushed = 0
         self.num_decoded = 0
         self.num_handed_out = 0

@@ -52,7 +52,7 @@ class Repair(NamedTuple):
     """A segment that was made again: its number in the text from 0, why, and which attempt failed.
 
     ``reason``: "budget" it did not end, "loop" it repeated itself, "silence" it fell silent,
-    "short" it ended far too early, "empty" no sound came out.
+    "short" it ended far too early, "empty" nothing of it sounds.
     """
 
     chunk: int

@@ -56,8 +56,8 @@ class Settings:
     )
     dtype: str = _option(
         "auto",
-        values.one_of("auto", "float32", "bfloat16", "float16"),
-        "auto, float32, bfloat16 or float16; auto lets the model choose",
+        values.one_of("auto", "float32", "bfloat16", "float16", "int8", "float8_e4m3fn"),
+        "of the weights, int8 and float8_e4m3fn of the experts alone; auto takes what fits",
     )
     emotion_directions: Path | None = _option(  # noqa: RUF009 -- it is a field
         None,

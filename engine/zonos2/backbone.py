@@ -9,8 +9,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -108,13 +106,13 @@ class Backbone(nn.Module):
         positions: Tensor,
         attend: Attend,
         *,
-        live_rows: Sequence[int] | None = None,
+        is_step: bool = False,
         trace: Trace | None = None,
     ) -> Tensor:
         """Embedded rows x [B, T, dim] at positions [B, T] -> hidden states [B, T, dim].
 
-        ``live_rows`` marks a decode step of B slots, of which these count: every product then has
-        one fixed shape, so that a row is bit-equal whatever its neighbours are.
+        ``is_step`` marks a decode step of B slots, idle ones included: every product then has one
+        fixed shape, so that a row is bit-equal whatever its neighbours are.
         """
         table = self.rope[positions]  # [B, T, 2, hd / 2]
         router_state: Tensor | None = None
@@ -128,7 +126,7 @@ class Backbone(nn.Module):
             normed = layer.ffn_norm(x)
             if isinstance(layer.feed_forward, MoeFeedForward):
                 out, router_state = layer.feed_forward(
-                    normed, router_state, live_rows=live_rows, trace=trace
+                    normed, router_state, is_step=is_step, trace=trace
                 )
             else:
                 out, router_state = layer.feed_forward(normed), None
@@ -139,16 +137,12 @@ class Backbone(nn.Module):
         hidden: Tensor = self.out_norm(x)
         return hidden
 
-    def head(self, hidden: Tensor, live_rows: Sequence[int] | None = None) -> Tensor:
-        """hidden [N, ..., dim] -> soft-capped logits [n, ..., codebooks, audio_vocab] float32.
+    def head(self, hidden: Tensor) -> Tensor:
+        """hidden [..., dim] -> soft-capped logits [..., codebooks, audio_vocab] float32."""
+        return self.capped(self.multi_output(hidden))
 
-        The product is made for all N rows, whose number is fixed in a decode step, and kept for
-        ``live_rows``.
-        """
-        logits = self.multi_output(hidden)
-        if live_rows is not None:
-            logits = logits.index_select(0, torch.tensor(live_rows, device=logits.device))
-        logits = logits.float()
-        logits = logits.unflatten(-1, (self.config.num_codebooks, self.config.audio_vocab))
+    def capped(self, logits: Tensor) -> Tensor:
+        """The head's product [..., codebooks * audio_vocab] -> soft-capped float32, by codebook."""
         cap = self.config.loss_softcap
+        logits = logits.float().unflatten(-1, (self.config.num_codebooks, self.config.audio_vocab))
         return cap * torch.tanh(logits / cap)

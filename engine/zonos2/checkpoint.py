@@ -15,6 +15,7 @@ from engine.errors import CheckpointError
 from engine.weights import check_tensors, read_tensors, shapes_of
 from engine.zonos2.backbone import Backbone
 from engine.zonos2.config import Zonos2Config
+from engine.zonos2.narrow import narrowed, scale_name
 
 WEIGHT_FILES = (
     "model.safetensors",
@@ -29,24 +30,35 @@ FLOAT32_SUFFIXES = (".balancing_biases",)
 
 
 def load_backbone(
-    folder: Path, config: Zonos2Config, device: torch.device | str, dtype: torch.dtype
+    folder: Path,
+    config: Zonos2Config,
+    device: torch.device | str,
+    dtype: torch.dtype,
+    experts_dtype: torch.dtype | None = None,
 ) -> Backbone:
     """Open ``folder``'s weights as a ready ``Backbone`` in ``dtype`` on ``device``.
 
+    ``experts_dtype`` int8 or float8_e4m3fn makes the experts narrow, one tensor after the other.
     Raises ``CheckpointError`` naming the file or tensors when anything is missing or misshapen.
     """
     tensors = canonical_names(read_tensors(find_weights(folder)))
     model = empty_backbone(config)
     check_tensors(shapes_of(model), tensors, "the weights do not fit params.json")
-    placed = {
-        name: tensor.to(
-            device=device, dtype=torch.float32 if name.endswith(FLOAT32_SUFFIXES) else dtype
-        )
-        for name, tensor in tensors.items()
-    }
-    model.load_state_dict(placed, strict=True, assign=True)
+    placed: dict[str, Tensor] = {}
+    scales: dict[str, Tensor] = {}
+    for name, tensor in tensors.items():
+        scale = None if experts_dtype is None else scale_name(name)
+        if scale is not None and experts_dtype is not None:
+            placed[name], scales[scale] = narrowed(tensor.to(device), experts_dtype)
+        else:
+            kept = torch.float32 if name.endswith(FLOAT32_SUFFIXES) else dtype
+            placed[name] = tensor.to(device=device, dtype=kept)
+    model.requires_grad_(False).load_state_dict(placed, strict=True, assign=True)
+    for name, scale_rows in scales.items():
+        owner, _, attribute = name.rpartition(".")
+        setattr(model.get_submodule(owner), attribute, scale_rows)
     model.prepare()
-    return model.eval().requires_grad_(False)
+    return model.eval()
 
 
 def empty_backbone(config: Zonos2Config) -> Backbone:

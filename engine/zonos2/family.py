@@ -10,7 +10,7 @@ from torch import Tensor
 
 from engine.errors import CheckpointError, InvalidRequest
 from engine.family import Context, Prompt, PromptPlan, Twin
-from engine.memory import check_memory
+from engine.memory import available_bytes, check_memory
 from engine.request import Emotion, Sampling, SpeechRequest
 from engine.sampling.settings import resolve
 from engine.zonos2.attention import SlotKv
@@ -20,7 +20,10 @@ from engine.zonos2.config import Zonos2Config
 from engine.zonos2.controls import declared_controls, resolve_controls, without_end
 from engine.zonos2.emotion import EmotionDirections
 from engine.zonos2.footprint import footprint
+from engine.zonos2.narrow import NARROW_MAX
+from engine.zonos2.packed import PackedStep
 from engine.zonos2.prompt import TextIds, build_rows
+from engine.zonos2.step import SlotStep
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 # Above this many numbers a CPU computes in the stored precision: float32 would double 15 GB.
@@ -60,16 +63,20 @@ class Zonos2Family:
     ) -> None:
         """Raise ``CheckpointError`` unless params.json can be used and the memory holds it all."""
         config = _usable_config(folder)
-        chosen = dtype or _default_dtype(config, device)
-        narrow = footprint(config, torch.bfloat16) if chosen.itemsize > 2 else None
-        check_memory(footprint(config, chosen), num_slots, device, narrow)
+        chosen, experts_dtype = _precision(config, device, dtype)
+        smaller = chosen.itemsize > 2 and experts_dtype is None
+        narrow = footprint(config, torch.bfloat16) if smaller else None
+        check_memory(footprint(config, chosen, experts_dtype), num_slots, device, narrow)
 
     @classmethod
     def open(cls, folder: Path, device: torch.device, dtype: torch.dtype | None) -> Zonos2Family:
-        """Read configuration and weights; raises ``CheckpointError``."""
+        """Read configuration and weights; raises ``CheckpointError``.
+
+        ``dtype`` int8 or float8_e4m3fn is that of the experts; None takes what fits.
+        """
         config = _usable_config(folder)
-        dtype = dtype or _default_dtype(config, device)
-        return cls(config, load_backbone(folder, config, device, dtype), device)
+        chosen, experts_dtype = _precision(config, device, dtype)
+        return cls(config, load_backbone(folder, config, device, chosen, experts_dtype), device)
 
     def load_emotions(self, folder: Path) -> None:
         """Read emotion directions; raises ``CheckpointError`` when they do not fit."""
@@ -156,12 +163,39 @@ def _default_dtype(config: Zonos2Config, device: torch.device) -> torch.dtype:
     return torch.float32 if fits else stored
 
 
+def _precision(
+    config: Zonos2Config, device: torch.device, dtype: torch.dtype | None
+) -> tuple[torch.dtype, torch.dtype | None]:
+    """The dtype of the weights, and that of the experts where it is another one.
+
+    Without a wish, experts become narrow where the whole does not fit with one slot.
+    """
+    default = _default_dtype(config, device)
+    if dtype in NARROW_MAX:
+        return default, dtype
+    if dtype is not None or config.moe_num_experts < 2:
+        return dtype or default, None
+    available = available_bytes(device)
+    if available is None or footprint(config, default).total(1) <= available:
+        return default, None
+    has_float8 = device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 9)
+    return default, torch.float8_e4m3fn if has_float8 else torch.int8
+
+
 class Zonos2Runner:
-    """Prefill and decode over fixed slots; a decode step always has ``num_slots`` rows."""
+    """Prefill and decode over fixed slots: packed on a CPU, as a graph of all slots on a GPU."""
 
     decodes_again = True
 
-    def __init__(self, model: Backbone, num_slots: int, device: torch.device) -> None:
+    def __init__(
+        self,
+        model: Backbone,
+        num_slots: int,
+        device: torch.device,
+        *,
+        packs: bool | None = None,
+        uses_graph: bool = True,
+    ) -> None:
         config = model.config
         self.model = model
         self.num_slots = num_slots
@@ -170,11 +204,11 @@ class Zonos2Runner:
             config, num_slots, config.max_rows, device, dtype=model.out_norm.weight.dtype
         )
         self._num_rows = [0] * num_slots  # rows written per slot
-        # Idle slots keep feeding pad rows, so that every product has the same shape.
-        self._rows = torch.full(
-            (num_slots, 1, config.row_width), config.audio_pad_id, dtype=torch.int64, device=device
-        )
-        self._rows[..., -1] = config.text_vocab
+        self._step: PackedStep | SlotStep
+        if device.type == "cpu" if packs is None else packs:
+            self._step = PackedStep(model, self._kv, num_slots)
+        else:
+            self._step = SlotStep(model, self._kv, num_slots, uses_graph=uses_graph)
 
     def prefill(self, slot: int, prompt: Prompt) -> Tensor:
         """Start ``slot`` with ``prompt``; one per call, so no other request has a say in it."""
@@ -187,21 +221,13 @@ class Zonos2Runner:
             self._kv.prefill(slot),
         )
         self._num_rows[slot] = num_rows
+        self._step.start(slot, num_rows)
         return self.model.head(hidden[:, -1])
 
     def decode(self, slots: Sequence[int], codes: Tensor) -> Tensor:
         """One step of ``slots`` with their last ``codes`` [n, C] -> logits [n, C, V]."""
-        live = list(slots)
-        self._rows[live, 0, :-1] = codes
-        positions = torch.zeros(self.num_slots, 1, dtype=torch.int64)
-        for slot in live:
-            positions[slot, 0] = self._num_rows[slot]
-        hidden = self.model(
-            self.model.embed(self._rows),
-            positions.to(self._device),
-            self._kv.decode({slot: self._num_rows[slot] for slot in live}),
-            live_rows=live,
-        )
-        for slot in live:
+        places = [self._num_rows[slot] for slot in slots]
+        logits = self._step(codes, slots, places)
+        for slot in slots:
             self._num_rows[slot] += 1
-        return self.model.head(hidden[:, 0], live)
+        return logits

@@ -2,18 +2,19 @@
 
 - Names and layouts are the checkpoint's own (spec/zonos2.md 1.3), so a state dict loads unchanged.
 - The router's state travels across layers for the same row, never across time.
-- A row's result does not depend on its neighbours: in a decode step every touched expert computes
-  all rows where they stand, so each product always has the same shape.
+- A row's result does not depend on its neighbours: in a decode step ``engine.kernels.experts``
+  gives each expert its rows in tiles of one shape.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from engine.kernels.experts import mix_experts
 from engine.zonos2.config import Zonos2Config
 
 Trace = Callable[[str, int, Tensor], None]
@@ -84,23 +85,42 @@ class Router(nn.Module):
 
 
 class Experts(nn.Module):
-    """All experts of one layer; rows of ``w13`` alternate gate (even) and up (odd)."""
+    """All experts of one layer; rows of ``w13`` alternate gate (even) and up (odd).
+
+    Narrow weights (int8, float8) have a scale per output row beside them: see ``narrow``.
+    """
+
+    scale13: Tensor | None  # [E, 2 * ffn] float32
+    scale2: Tensor | None  # [E, dim] float32
 
     def __init__(self, config: Zonos2Config) -> None:
         super().__init__()
         experts, ffn_dim, dim = config.moe_num_experts, config.ffn_dim, config.dim
         self.w13 = nn.Parameter(torch.empty(experts, 2 * ffn_dim, dim))
         self.w2 = nn.Parameter(torch.empty(experts, dim, ffn_dim))
+        self.register_buffer("scale13", None, persistent=False)
+        self.register_buffer("scale2", None, persistent=False)
+
+    @property
+    def scales(self) -> tuple[Tensor, Tensor] | None:
+        """The scales of narrow weights, else None."""
+        return None if self.scale13 is None or self.scale2 is None else (self.scale13, self.scale2)
+
+    def weights_of(self, expert: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """One expert's two matrices in ``dtype``."""
+        into, out_of = self.w13[expert], self.w2[expert]
+        if self.scale13 is None or self.scale2 is None:
+            return into, out_of
+        return (
+            (into.float() * self.scale13[expert, :, None]).to(dtype),
+            (out_of.float() * self.scale2[expert, :, None]).to(dtype),
+        )
 
     def one(self, expert: int, x: Tensor) -> Tensor:
         """Rows x [n, dim] through one expert -> [n, dim]."""
-        hidden = F.linear(x, self.w13[expert]).unflatten(-1, (-1, 2))  # [n, ffn, 2]
-        return F.linear(F.silu(hidden[..., 0]) * hidden[..., 1], self.w2[expert])
-
-    def every(self, x: Tensor) -> Tensor:
-        """Rows x [n, dim] through every expert -> [E, n, dim], without asking the host."""
-        hidden = torch.matmul(x, self.w13.transpose(1, 2)).unflatten(-1, (-1, 2))
-        return torch.matmul(F.silu(hidden[..., 0]) * hidden[..., 1], self.w2.transpose(1, 2))
+        into, out_of = self.weights_of(expert, x.dtype)
+        hidden = F.linear(x, into).unflatten(-1, (-1, 2))  # [n, ffn, 2]
+        return F.linear(F.silu(hidden[..., 0]) * hidden[..., 1], out_of)
 
 
 class MoeFeedForward(nn.Module):
@@ -117,12 +137,12 @@ class MoeFeedForward(nn.Module):
         x: Tensor,
         state: Tensor | None,
         *,
-        live_rows: Sequence[int] | None,
+        is_step: bool = False,
         trace: Trace | None = None,
     ) -> tuple[Tensor, Tensor]:
         """x [..., dim] and the last router's state [..., r] -> the mixed rows and the new state.
 
-        ``live_rows`` marks a decode step and names the rows that count; None is a whole prompt.
+        ``is_step`` marks a decode step: one row of every slot, in products of one fixed shape.
         """
         rows = x.flatten(0, -2)  # [N, dim]
         probabilities, chosen, weights, new_state = self.router(
@@ -134,30 +154,13 @@ class MoeFeedForward(nn.Module):
             trace("topk_weights", self.layer, weights)
             trace("router_state", self.layer, new_state)
         weights = weights.to(rows.dtype)
-        if live_rows is None:
-            out = self._mix_grouped(rows, chosen, weights)
-        elif rows.device.type == "cpu":
-            out = self._mix_touched(rows, chosen, weights, live_rows)
+        # On a GPU whole prompts go this way too, without asking the host; gradients do not.
+        if is_step or (rows.is_cuda and not rows.requires_grad):
+            matrices = self.experts.w13, self.experts.w2, self.experts.scales
+            out = mix_experts(rows, chosen, weights, *matrices)
         else:
-            out = self._mix_every(rows, chosen, weights)
+            out = self._mix_grouped(rows, chosen, weights)
         return out.view_as(x), new_state.view(*x.shape[:-1], -1)
-
-    def _mix_touched(
-        self, rows: Tensor, chosen: Tensor, weights: Tensor, live_rows: Sequence[int]
-    ) -> Tensor:
-        """Experts that a live row chose compute all rows; an expert adds zero to the others."""
-        num_experts = self.experts.w13.shape[0]
-        gates = rows.new_zeros(len(rows), num_experts).scatter(1, chosen, weights)  # [N, E]
-        out = torch.zeros_like(rows)
-        for expert in chosen[live_rows].unique().tolist():
-            out = out + self.experts.one(expert, rows) * gates[:, [expert]]
-        return out
-
-    def _mix_every(self, rows: Tensor, chosen: Tensor, weights: Tensor) -> Tensor:
-        """All experts compute all rows: the host need not know which were chosen."""
-        outputs = self.experts.every(rows)  # [E, N, dim]
-        picked = outputs.gather(0, chosen.T[..., None].expand(-1, -1, rows.shape[1]))
-        return (picked * weights.T[..., None]).sum(0)
 
     def _mix_grouped(self, rows: Tensor, chosen: Tensor, weights: Tensor) -> Tensor:
         """Each expert sees only its own rows: for whole prompts and for training."""

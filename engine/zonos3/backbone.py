@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from engine.kernels.experts import mix_experts
 from engine.zonos2.attention import Attention, rope_table
 from engine.zonos2.backbone import MultiEmbedder
 from engine.zonos2.moe import DenseFeedForward, Experts, MoeFeedForward, Trace
@@ -61,7 +62,7 @@ class LatentMoe(MoeFeedForward):
         x: Tensor,
         state: Tensor | None,
         *,
-        live_rows: Sequence[int] | None,
+        is_step: bool = False,
         trace: Trace | None = None,
     ) -> tuple[Tensor, Tensor]:
         """x [B, T, dim] and the last router's state [B, T, r] -> the new rows and the new state."""
@@ -70,12 +71,10 @@ class LatentMoe(MoeFeedForward):
             rows, None if state is None else state.flatten(0, -2)
         )
         latent, weights = self.down(rows), weights.to(rows.dtype)
-        if live_rows is None:
-            mixed = self._mix_grouped(latent, chosen, weights)
-        elif rows.device.type == "cpu":
-            mixed = self._mix_touched(latent, chosen, weights, live_rows)
+        if is_step:
+            mixed = mix_experts(latent, chosen, weights, self.experts.w13, self.experts.w2)
         else:
-            mixed = self._mix_every(latent, chosen, weights)
+            mixed = self._mix_grouped(latent, chosen, weights)
         return self.up(mixed).view_as(x), carried.view(*x.shape[:-1], -1)
 
 
@@ -151,11 +150,12 @@ class Backbone(nn.Module):
         x: Tensor,
         positions: Tensor,
         memory: Memory,
-        live_rows: Sequence[int] | None = None,
+        *,
+        is_step: bool = False,
     ) -> Tensor:
         """Embedded rows x [B, T, dim] at positions [B, T] -> hidden states [B, T, dim].
 
-        ``live_rows`` marks a decode step of B slots, of which these count.
+        ``is_step`` marks a decode step of B slots, idle ones included.
         """
         table = self.rope[positions]  # [B, T, 2, hd / 2]
         sources = [x]
@@ -165,7 +165,7 @@ class Backbone(nn.Module):
             sources.append(layer.mix(layer.mixer_norm(layer.mixer_sources(sources)), table, memory))
             normed = layer.ffn_norm(layer.ffn_sources(sources))
             if isinstance(layer.feed_forward, LatentMoe):
-                out, router_state = layer.feed_forward(normed, router_state, live_rows=live_rows)
+                out, router_state = layer.feed_forward(normed, router_state, is_step=is_step)
             else:
                 out = layer.feed_forward(normed)
             sources.append(out)

@@ -71,6 +71,11 @@ class Zonos3Family:
     ) -> None:
         """Raise ``CheckpointError`` unless the folder can be used and the memory holds it all."""
         config = check_folder(folder)
+        if dtype is not None and dtype.itemsize < 2:
+            raise CheckpointError(
+                f"model: its experts cannot be {str(dtype).removeprefix('torch.')} in this family;"
+                " choose --dtype bfloat16."
+            )
         chosen = dtype or _default_dtype(config, device)
         narrow = footprint(config, torch.bfloat16) if chosen.itemsize > 2 else None
         check_memory(footprint(config, chosen), num_slots, device, narrow)
@@ -173,6 +178,6 @@ class Zonos3Runner:
             self.model.embed(self._rows),
             positions.to(self._device),
             self.state.decode(live),
-            live_rows=live,
+            is_step=True,
         )
         return self.model.logits(hidden[:, 0], live)

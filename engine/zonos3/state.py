@@ -90,7 +90,9 @@ class SequenceState:
             self._matrices[layer, live] = matrix[live]
             self._tails[layer, live] = tail[live]
 
-        memory = Memory(self._kv.decode({slot: self.num_rows[slot] for slot in slots}), read, write)
+        last = self._kv.keys.shape[3] - 1  # where a full slot, which speaks no more, may write
+        places = torch.tensor([min(rows, last) for rows in self.num_rows], device=live.device)
+        memory = Memory(self._kv.decode(places), read, write)
         for slot in slots:
             self.num_rows[slot] += 1
         return memory

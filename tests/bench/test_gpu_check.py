@@ -16,12 +16,17 @@ from engine.zonos2.backbone import Backbone
 def test_everything_is_right_on_this_cpu(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["gpu_check", "--device", "cpu", "--rounds", "1"])
+    arguments = ["gpu_check", "--device", "cpu", "--rounds", "1", "--frames", "16"]
+    monkeypatch.setattr(sys, "argv", arguments)
     assert gpu_check.main() == 0
     report = json.loads(capsys.readouterr().out)
     assert report["sampler"]["cases"] >= 50
-    assert all(report[name]["ok"] for name in ("forward", "sampler", "codec", "isolation"))
-    assert report["alone"]["rtf_median"] > 0 and report["eight"]["requests"] == 8
+    checks = ("forward", "sampler", "codec", "kernels", "isolation", "graphs")
+    assert all(report[name]["ok"] for name in checks)
+    assert [load["requests"] for load in report["nano"]] == [1, 8]
+    table = report["table"]
+    assert table["size"] == "tiny" and set(table["steps"]["batches"]) == {"1", "2"}
+    assert all(load["failed"] == 0 and load["floor"]["rtf"] > 0 for load in table["loads"])
 
 
 def test_a_wrong_forward_pass_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,8 @@
 - A letter is one frame of sound with a random code, a comma three silent ones, the end of the text
   six, each with one of two codes; then the audio ends, if the last of the six codes is even.
 - Otherwise, in a text that holds one of ``FATES``, it goes on as that says. "#" and "$" are about
-  ending at once and after a tenth; "~" is a fault that no noise can undo.
+  ending at once and after a tenth, "@" about saying all of it without a sound; "~" is a fault that
+  no noise can undo.
 - There are 19 frames per second: one for each byte of a text, at the usual rate.
 """
 
@@ -79,7 +80,7 @@ class ScriptedRunner:
             elif book or frame < 0:
                 logits[book, :CODEBOOK_SIZE] = 0.0
             else:
-                logits[0, _codes(text, frame)] = 0.0
+                logits[0, _codes(text, frame, rows)] = 0.0
         return logits
 
 
@@ -105,9 +106,14 @@ def _end_frame(text: str, drawn: Sequence[int]) -> int | None:
     return length if len(drawn) >= length and drawn[length - 1] == 0 and "~" not in text else None
 
 
-def _codes(text: str, frame: int) -> list[int]:
+def _codes(text: str, frame: int, rows: Sequence[Sequence[int]]) -> list[int]:
     """The codes that the first codebook may take."""
     frames = script(text)
+    if "@" in text and frame < len(frames):
+        if frame == 0:
+            return [0, 1, 2, 3] if "~" not in text else [0, 1]
+        if rows[0][0] < 2:
+            return [0, 1]
     if frame == 0 and "#" in text:
         return [EOA, 2, 3, 4] if "~" not in text else [EOA]
     if frame < len(frames):

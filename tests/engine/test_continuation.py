@@ -63,12 +63,12 @@ def test_the_prompt_is_the_references_but_for_its_undelayed_corner(
 def test_each_segment_hears_the_first_and_the_one_before(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    contexts: list[Context] = []
+    contexts: dict[str, Context] = {}
     plan = engine.family.plan
 
     def noted(text: str, request: SpeechRequest, context: Context | None = None) -> Any:
         assert context is not None
-        contexts.append(context)
+        contexts[text] = context
         return plan(text, request, context)
 
     request = ask(engine)
@@ -76,7 +76,7 @@ def test_each_segment_hears_the_first_and_the_one_before(
         patched.setattr(engine.family, "plan", noted)
         stream = engine.submit(request)
         samples = stream.read()[0]
-    _, first, second, third = contexts  # the one before them asked whether it all fits
+    first, second, third = (contexts[sentence] for sentence in SENTENCES)
     assert (first.text, len(first.frames)) == ("", 0)
     assert second.text == SENTENCES[0] and third.text == " ".join(SENTENCES[:2])
     assert torch.equal(third.frames[: len(second.frames)], second.frames)
@@ -86,6 +86,7 @@ def test_each_segment_hears_the_first_and_the_one_before(
     assert np.array_equal(samples, engine.submit(request).read()[0])
 
 
+@pytest.mark.slow
 def test_guidance_by_the_prefix_takes_its_lane_where_there_is_a_prefix(engine: Engine) -> None:
     plain = engine.submit(ask(engine)).read()[0]
     guided = ask(engine, guidance=Guidance(prefix=2.0))

@@ -114,7 +114,7 @@ def test_hidden_states_of_a_slot_do_not_feel_the_others(engine: Engine) -> None:
                 codes[slots.index(slot)] = torch.arange(9) * 7 + step
                 hidden.clear()
                 runner.decode(slots, codes)
-                rows.append(hidden[0][slot])
+                rows.append(hidden[0][slots.index(slot)])  # before that, padding follows
         return rows
 
     alone = run(3, [])

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.longform import Segment, plan_segments
 from engine.text.markup import Pause, Spoken, pieces
+from engine.validate import MAX_TEXT_CHARS
 
 TEXT = st.text(st.sampled_from('ab ,.!?\n"”。，你好…;'), max_size=400)
 PIECES = st.lists(
@@ -61,7 +64,7 @@ def test_a_long_sentence_is_cut_where_people_pause() -> None:
         "the others stayed, and sang.",
     ]
     text = "今天天气很好，" * 10 + "我们去公园。"
-    assert all(len(part) <= 20 and part[-1] in "，。" for part in texts(text, 20))
+    assert all(len(part) <= 20 and part[-1] in "，。" for part in texts(text, 60))
 
 
 def test_paragraphs_and_pauses_are_silent_before_what_follows() -> None:
@@ -75,3 +78,27 @@ def test_paragraphs_and_pauses_are_silent_before_what_follows() -> None:
         Segment("* So."),
     ]
     assert plan_segments([Pause(5), Spoken("…"), Pause(5)], 40) == []
+
+
+def test_a_text_without_a_full_stop_is_cut_between_its_words() -> None:
+    parts = texts("river stone window paper garden " * 156, 90)
+    assert max(map(len, parts)) <= 90 and min(map(len, parts)) >= 45
+    assert " ".join(parts).split() == ("river stone window paper garden " * 156).split()
+    commas = texts("今天天气很好，" * 285, 90)
+    assert max(map(len, commas)) <= 30 and all(part.endswith("，") for part in commas)
+    assert "".join(commas) == "今天天气很好，" * 285
+    assert texts("no full stop at the end", 90) == ["no full stop at the end"]
+
+
+def test_a_word_that_does_not_end_is_cut_between_its_letters() -> None:
+    parts = texts("abcdefghij" * 500, 90)
+    assert "".join(parts) == "abcdefghij" * 500
+    assert max(map(len, parts)) <= 90 and min(map(len, parts)) >= 45
+
+
+def test_the_longest_text_is_planned_at_once() -> None:
+    began_s = time.perf_counter()
+    for text in ("river stone ", "abcdefghij", "今天天气很好，", '"Hi." ', "One two.\n\n", "a. "):
+        whole = (text * (MAX_TEXT_CHARS // len(text)))[:MAX_TEXT_CHARS]
+        assert letters("".join(texts(whole, 90))) == letters(whole)
+    assert time.perf_counter() - began_s < 3.0  # 0.2 s for the six of them on a quiet core

@@ -119,10 +119,12 @@ def test_a_gain_neither_steps_nor_clips() -> None:
 
     codec = ScriptedCodec()
     outlet = Outlet(codec)  # type: ignore[arg-type]
-    outlet._held = np.full((4, HOP), 0.5, np.float32)
-    outlet.num_decoded = 4
+    outlet._held = np.full((8, HOP), 0.5, np.float32)
+    outlet.num_decoded = 8
+    begun = outlet.hand_out(4)
+    assert begun[0] == 0 and begun[-1] == 0.5 and (np.diff(begun) >= 0).all()
     outlet.change_gain(1.5)
-    samples = outlet.hand_out(4)
+    samples = outlet.hand_out(8)
     assert samples[0] == pytest.approx(0.5) and samples[-1] == pytest.approx(0.75)
     assert np.abs(np.diff(samples)).max() < 0.003
 

@@ -215,7 +215,8 @@ def test_a_prompt_of_6000_bytes_fills_the_context_to_its_end(long: Engine) -> No
     samples, _ = stream.read()
     assert stream.timings.num_prompt_rows == 20 + len(text) == 6144 - 25
     assert stream.finish_reason is FinishReason.LENGTH
-    assert len(samples) == (25 - 8) * 512, "the last 8 rows only complete the delayed codes"
+    # Nine rows stay free for an end; of those drawn, the last 8 only complete the delayed codes.
+    assert len(samples) == (25 - 9 - 8) * 512
     with pytest.raises(InvalidRequest, match=r"6136 rows and the model's context is 6144"):
         long.speak(text + " tick tock tick t")
 

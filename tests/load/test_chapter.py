@@ -1,5 +1,7 @@
 """A chapter of 20,000 characters in one request: complete, steady, and soon to be heard.
 
+It takes some 12 minutes on two quiet cores, half of them for listening.
+
     make load ARGS=tests/load/test_chapter.py
 
 The figures go to results/chapter.json.
@@ -21,6 +23,7 @@ from bench.judges import Transcriber, median_pitch_hz, num_edits, plain_words
 from bench.machine import describe, loaded_reason
 from engine import Engine, FinishReason
 from engine.stream import SpokenChunk
+from tests.load.listening import clicks_at, flux
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 RESULTS = Path(__file__).parent / "results" / "chapter.json"
@@ -38,31 +41,10 @@ def words_of(
     return [plain_words(hear.hear(samples[begin:end], rate_hz)) for begin, end in pairwise(begins)]
 
 
-def flux(samples: np.ndarray, rate_hz: int) -> tuple[np.ndarray, int]:
-    """Spectral flux (sum of the rises of the magnitudes) every 10 ms, and that hop in samples."""
-    hop, size = rate_hz // 100, rate_hz // 50
-    window = np.hanning(size).astype(np.float32)
-    starts = np.arange(0, len(samples) - size, hop)
-    values, before = [], None
-    for first in range(0, len(starts), 2000):
-        frames = np.stack([samples[s : s + size] for s in starts[first : first + 2000]]) * window
-        spectra = np.abs(np.fft.rfft(frames, axis=1))
-        whole = spectra if before is None else np.concatenate([before, spectra])
-        values.append(np.maximum(np.diff(whole, axis=0), 0).sum(axis=1))
-        before = spectra[-1:]
-    return np.concatenate(values), hop
-
-
-def clicks_at(samples: np.ndarray, places: list[int], rate_hz: int) -> int:
-    """Places where the signal steps by more than 3 times the usual of 50 ms on both sides."""
-    steps = np.abs(np.diff(samples))
-    reach = rate_hz // 20
-    count = 0
-    for place in places:
-        around = steps[max(0, place - reach) : place + reach]
-        usual = float(np.sqrt(np.square(around).mean()))
-        count += bool(steps[place - 1] > 3 * usual and steps[place - 1] > 1e-3)
-    return count
+def share_of_letters(wanted: list[str], heard: list[str]) -> float:
+    """How much of a sentence's letters is heard in its place, whatever words they make."""
+    one, other = "".join(wanted), "".join(heard)
+    return 1 - num_edits(one, other) / max(len(one), len(other), 1)
 
 
 @pytest.mark.load
@@ -92,13 +74,11 @@ def test_a_chapter_is_whole_and_steady() -> None:
             same_edits += num_edits(wanted, heard[at])
         figures["machine"] = describe(engine.family.device)
 
-    # Every sentence once: what is heard in its place are its words, neither fewer nor twice.
+    # Every sentence once: in its place its letters are heard, neither few of them nor twice. Of the
+    # eight heard worst, each has 0.66 or more of its own letters and at most 0.43 of another's.
     assert "".join("".join(c.text for c in chunks).split()) == "".join(text.split())
     wanted_words = [plain_words(chunk.text) for chunk in chunks]
-    shares = [
-        1 - num_edits(wanted, got) / max(len(wanted), len(got), 1)
-        for wanted, got in zip(wanted_words, heard, strict=True)
-    ]
+    shares = list(map(share_of_letters, wanted_words, heard))
     lengths = [
         len(got) / len(wanted) for wanted, got in zip(wanted_words, heard, strict=True) if wanted
     ]
@@ -136,7 +116,7 @@ def test_a_chapter_is_whole_and_steady() -> None:
         "word_error_percent": round(100 * edits / sum(map(len, wanted_words)), 2),
         "word_error_percent_of_every_6th": round(100 * same_edits / single_words, 2),
         "word_error_percent_of_those_alone": round(100 * single_edits / single_words, 2),
-        "least_share_of_words_right": round(min(shares), 2),
+        "least_share_of_letters_right": round(min(shares), 2),
         "most_words_heard_per_word": round(max(lengths), 2),
         "loudness_spread_lu": round(float(np.ptp(loudness)), 2),
         "loudness_from_first_lu": round(float(np.abs(loudness - loudness[0]).max()), 2),
@@ -152,7 +132,7 @@ def test_a_chapter_is_whole_and_steady() -> None:
     }
     RESULTS.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
 
-    assert figures["least_share_of_words_right"] >= 0.4
+    assert figures["least_share_of_letters_right"] >= 0.55
     assert figures["most_words_heard_per_word"] < 1.6
     assert single_edits == 0 or same_edits <= 1.3 * single_edits + 3
     assert figures["loudness_spread_lu"] <= 1.5

@@ -59,8 +59,8 @@ def test_latent_experts_are_the_sum_over_the_two_likeliest(family: Zonos3Family)
     assert isinstance(moe, LatentMoe)
     x, state = torch.randn(1, 6, 32), torch.randn(1, 6, 16)
     with torch.inference_mode():
-        whole, carried = moe(x, state, live_rows=None)
-        step, _ = moe(x.transpose(0, 1), state.transpose(0, 1), live_rows=range(6))
+        whole, carried = moe(x, state)
+        step, _ = moe(x.transpose(0, 1), state.transpose(0, 1), is_step=True)
         torch.testing.assert_close(step.transpose(0, 1), whole)
         hidden = moe.router.down_proj(x) + state * moe.router.router_states_scale
         torch.testing.assert_close(carried, hidden)  # before the norm: what the next layer adds

@@ -175,3 +175,8 @@ def test_two_checkpoints_of_one_seed_are_one(folder: Path, tmp_path: Path) -> No
     with Engine.open(folder, device="cpu") as first, Engine.open(again, device="cpu") as second:
         one, two = (engine.speak(TEXT, seed=3, max_new_frames=14) for engine in (first, second))
         assert (one.read()[0] == two.read()[0]).all()
+
+
+def test_narrow_experts_are_for_the_other_family(folder: Path) -> None:
+    with pytest.raises(CheckpointError, match="choose --dtype bfloat16"):
+        Engine.open(folder, device="cpu", dtype=torch.int8)
