@@ -24,6 +24,7 @@ import tempfile
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 # Before anything that reads it is imported. The wheel's ffmpeg lies beside the interpreter.
 os.environ["PATH"] = os.pathsep.join(
@@ -46,8 +47,15 @@ from studio.cli.verify import add_verify_command
 from studio.cli.voices import add_voices_command
 from studio.settings import MODEL_OPTIONS, Settings, add_options
 
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
 EMBEDDED_MODEL = Path(__file__).parent / "assets" / "nano"
 CHECK_SENTENCE = "The quick brown fox jumps over the lazy dog while the river runs on."
+EXPOSED = """
+  WARNING: everybody who reaches this machine can use this studio, without a key and without limits.
+  Set --api-key KEY to ask for one, or --public to meet strangers safely, or leave out --host.
+"""
 COMMANDS = ("serve", "say", "script", "normalize", "check", "voices", "takes", "verify")
 
 
@@ -74,14 +82,29 @@ def serve(options: argparse.Namespace) -> int:
     # A taken port is told before the model loads.
     listener = server.listen(settings.host, settings.port)
     host, port = listener.getsockname()[:2]
-    with private_folder() as uploads, open_engine(settings) as engine:
-        os.environ["GRADIO_TEMP_DIR"] = uploads  # recordings and takes of the page
-        warm_encoder(engine)
-        app = server.create_app(engine, settings)
+    if settings.is_exposed:
+        print(EXPOSED, file=sys.stderr, flush=True)
+
+    def open_studio() -> tuple[FastAPI, Engine]:
+        engine = open_engine(settings)
+        try:
+            warm_encoder(engine)
+            return server.create_app(engine, settings), engine
+        except BaseException:
+            engine.close()
+            raise
+
+    def opened(engine: Engine) -> None:
         print(f"{engine.name} on {engine.family.device}; settings: {settings}")
         print(f"The studio is open at http://{f'[{host}]' if ':' in host else host}:{port}")
         sys.stdout.flush()
-        server.serve(app, engine, settings, listener)
+
+    with private_folder() as uploads:
+        os.environ["GRADIO_TEMP_DIR"] = uploads  # recordings and takes of the page
+        was_open = server.serve(open_studio, settings, listener, opened)
+    if not was_open:
+        # The thread that still loads would abort the interpreter on its way out.
+        os._exit(0)
     return 0
 
 
@@ -119,6 +142,7 @@ def open_engine(settings: Settings) -> Engine:
         max_waiting=settings.max_waiting,
         max_waiting_per_owner=settings.max_waiting_per_owner,
         emotion_directions=settings.emotion_directions,
+        unload_after_s=settings.unload_after,
     )
 
 

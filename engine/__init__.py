@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from engine.engine import Engine, EngineStats, draw_seed
+    from engine.engine import Engine, draw_seed
     from engine.errors import (
         Cancelled,
         CheckpointError,
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     )
     from engine.family import Control
     from engine.forecast import Forecast, forecast
+    from engine.life import EngineStats
+    from engine.queue import Reservation
     from engine.repair import Repair
     from engine.request import (
         Delivery,
@@ -70,7 +72,7 @@ if TYPE_CHECKING:
 
 # Where each name lives: the imports above, for a running program.
 _HOMES = {
-    "engine.engine": "Engine EngineStats draw_seed",
+    "engine.engine": "Engine draw_seed",
     "engine.errors": (
         "Cancelled CheckpointError Conflict Forbidden GenerationFailed InvalidReference "
         "InvalidRequest NotFound OwnerShareUsed QueueFull StorageFailed StudioError TooLarge "
@@ -78,6 +80,8 @@ _HOMES = {
     ),
     "engine.family": "Control",
     "engine.forecast": "Forecast forecast",
+    "engine.life": "EngineStats",
+    "engine.queue": "Reservation",
     "engine.repair": "Repair",
     "engine.request": "Delivery Emotion FinishReason Guidance Sampling SpeechRequest Timings",
     "engine.sampling.settings": "Range SAMPLING_RANGES",
@@ -134,6 +138,7 @@ __all__ = [
     "QueueFull",
     "Range",
     "Repair",
+    "Reservation",
     "Sampling",
     "Span",
     "SpeechRequest",

@@ -17,7 +17,6 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -25,13 +24,14 @@ import torch
 from torch import Tensor
 
 from engine.codec.base import Codec, open_codec
-from engine.errors import Cancelled, CheckpointError, NotFound, Unavailable
+from engine.errors import Cancelled, NotFound, Unavailable
 from engine.family import Family, family_of
 from engine.hub import locate
 from engine.job import Job
+from engine.life import EngineStats, Life, broken
 from engine.longform import plan_speech
 from engine.loop import EngineLoop
-from engine.queue import AdmissionQueue
+from engine.queue import AdmissionQueue, Reservation, Room
 from engine.request import (
     Delivery,
     Emotion,
@@ -42,13 +42,12 @@ from engine.request import (
     Timings,
 )
 from engine.sampling.settings import resolve
-from engine.sampling.slots import SlotSampler
 from engine.scheduler import Scheduler
 from engine.speaker.cache import EmbeddingCache, content_key
 from engine.speaker.encoder import SpeakerEncoder, open_speaker_encoder
 from engine.speaker.voices import load_voices
 from engine.stream import SpeechStream
-from engine.validate import check_request
+from engine.validate import check_parts, check_request
 
 log = logging.getLogger(__name__)
 
@@ -61,18 +60,6 @@ ONE_THREAD_MAX_NUMBERS = 100_000_000
 # Assumed duration of a request before one has ended, in seconds.
 FIRST_SERVICE_S = 2.0
 SERVICE_SMOOTHING = 0.2
-
-
-@dataclass(frozen=True)
-class EngineStats:
-    """A look at the engine from outside; cheap and never blocking on the model."""
-
-    num_slots: int
-    num_live: int
-    num_waiting: int
-    heartbeat_age_s: float
-    mean_service_s: float
-    is_draining: bool
 
 
 class Engine:
@@ -89,10 +76,11 @@ class Engine:
         num_slots: int = DEFAULT_NUM_SLOTS,
         max_waiting: int = DEFAULT_MAX_WAITING,
         max_waiting_per_owner: int = DEFAULT_MAX_WAITING_PER_OWNER,
+        reopen: Callable[[], Family] | None = None,
+        unload_after_s: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.name = name
-        self.family = family
         self.codec = codec
         self.encoder = encoder
         self.voices = dict(voices)
@@ -102,26 +90,31 @@ class Engine:
         self._mean_service_s = FIRST_SERVICE_S
         self._is_draining = False
         self._embeddings = EmbeddingCache()
-        self._scheduler: Scheduler[Job] = Scheduler(
-            num_slots, AdmissionQueue(max_waiting, max_waiting_per_owner)
-        )
-        sampler = SlotSampler(
-            num_slots,
-            family.num_codebooks,
-            family.codebook_size,
-            family.audio_vocab,
-            family.device,
-        )
-        self._loop = EngineLoop(
-            family.open_runner(num_slots),
-            sampler,
+        self._queue: AdmissionQueue[Job] = AdmissionQueue(max_waiting, max_waiting_per_owner)
+        self._life = Life(
+            family,
             codec,
-            self._scheduler,
+            num_slots,
+            self._queue,
             self._changed,
             clock,
             self._learn_service_time,
+            reopen,
+            unload_after_s,
         )
-        self._loop.start()
+
+    @property
+    def family(self) -> Family:
+        """The open checkpoint."""
+        return self._life.family
+
+    @property
+    def _loop(self) -> EngineLoop:
+        return self._life.loop
+
+    @property
+    def _scheduler(self) -> Scheduler[Job]:
+        return self._life.scheduler
 
     @classmethod
     def open(
@@ -134,6 +127,7 @@ class Engine:
         max_waiting: int = DEFAULT_MAX_WAITING,
         max_waiting_per_owner: int = DEFAULT_MAX_WAITING_PER_OWNER,
         emotion_directions: Path | None = None,
+        unload_after_s: float = 0.0,
         progress: Callable[[str], None] = log.info,
     ) -> Engine:
         """Open a checkpoint folder or hub repository and start the engine thread.
@@ -152,17 +146,22 @@ class Engine:
             check=lambda folder: family_of(folder).check(folder, place, dtype, num_slots),
             progress=progress,
         )
-        family = family_of(files.folder).open(files.folder, place, dtype)
         own_directions = files.folder / "emotion_directions"
+
+        def open_family() -> Family:
+            opened = family_of(files.folder).open(files.folder, place, dtype)
+            if emotion_directions is not None or own_directions.is_dir():
+                opened.load_emotions(emotion_directions or own_directions)
+            return opened
+
+        family = open_family()
         if place.type == "cpu" and family.num_numbers <= ONE_THREAD_MAX_NUMBERS:
             torch.set_num_threads(1)
-        if emotion_directions is not None or own_directions.is_dir():
-            family.load_emotions(emotion_directions or own_directions)
         codec = open_codec(files.codec_folder, place)
         encoder_folder = files.encoder_folder
         encoder = None if encoder_folder is None else open_speaker_encoder(encoder_folder)
         voices = load_voices(files.folder)
-        _check_parts(family, codec, encoder, voices)
+        check_parts(family, codec, encoder, voices)
         return cls(
             family,
             codec,
@@ -172,6 +171,8 @@ class Engine:
             num_slots=num_slots,
             max_waiting=max_waiting,
             max_waiting_per_owner=max_waiting_per_owner,
+            reopen=open_family,
+            unload_after_s=unload_after_s,
         )
 
     # Voices ----------------------------------------------------------------------------------
@@ -254,16 +255,24 @@ class Engine:
             )
         )
 
-    def submit(self, request: SpeechRequest) -> SpeechStream:
-        """Admit a request and return its stream at once.
+    def submit(
+        self, request: SpeechRequest, reservation: Reservation | None = None
+    ) -> SpeechStream:
+        """Admit a request and return its stream at once; with a ``reservation`` in its place.
 
         Raises ``InvalidRequest`` naming the field, ``QueueFull`` / ``OwnerShareUsed`` with the wait
         when there is no place, ``Unavailable`` while draining.
         """
+        timings = Timings(submitted_s=self._clock())
+        with self._life.awake():
+            return self._admit(request, timings, reservation)
+
+    def _admit(
+        self, request: SpeechRequest, timings: Timings, reservation: Reservation | None
+    ) -> SpeechStream:
         text = check_request(request, self.family)
         sampling = resolve(request.sampling, self.family.sampling_defaults)
         segments, num_lanes = plan_speech(request, text, self.family, self.num_slots)
-        timings = Timings(submitted_s=self._clock())
         stream = SpeechStream(
             request.request_id,
             request.seed,
@@ -276,26 +285,45 @@ class Engine:
             request, segments, sampling, stream, self.family, self.codec, num_lanes, self._clock
         )
         with self._changed:
-            if self._is_draining:
-                raise Unavailable(
-                    "queue: the studio is shutting down; try again in 30 s.", retry_after_s=30
-                )
-            queue = self._scheduler.queue
-            queue.put(job, wait_s=math.ceil(self._wait_s(len(queue))))
+            room = self._room()
+            if reservation is not None:
+                reservation.give_up()
+            self._queue.put(job, **room)
             self._changed.notify_all()
         return stream
+
+    def check_room(self, owner: str) -> None:
+        """Raise what ``submit`` would for want of a place: ``QueueFull`` and its kinds."""
+        with self._changed:
+            self._queue.check(owner, **self._room())
+
+    def reserve(self, owner: str) -> Reservation:
+        """Keep a place for a request that is being prepared; raises what ``check_room`` raises."""
+        with self._changed:
+            self._queue.reserve(owner, **self._room())
+        return Reservation(self._queue, self._changed, owner)
+
+    def _room(self) -> Room:
+        if self._life.state == "broken":
+            raise broken()
+        if self._is_draining:
+            raise Unavailable(
+                "queue: the studio is shutting down; try again in 30 s.", retry_after_s=30
+            )
+        wait_s = math.ceil(self._wait_s(len(self._queue)))
+        return Room(wait_s=wait_s, num_free=self._scheduler.num_free)
 
     def _cancel(self, job: Job) -> None:
         with self._changed:
             job.is_cancelled = True
-            was_waiting = self._scheduler.queue.remove(job)
+            was_waiting = self._queue.remove(job)
             self._changed.notify_all()
         if was_waiting:
             job.stream.finish(FinishReason.CANCELLED, Cancelled("request: it was cancelled."))
 
     def _place(self, job: Job) -> tuple[int, float] | None:
         with self._changed:
-            num_ahead = self._scheduler.queue.num_ahead(job)
+            num_ahead = self._queue.num_ahead(job)
         return None if num_ahead is None else (num_ahead, self._wait_s(num_ahead))
 
     def _wait_s(self, num_ahead: int) -> float:
@@ -318,10 +346,13 @@ class Engine:
             return EngineStats(
                 num_slots=self.num_slots,
                 num_live=len(self._scheduler.live),
-                num_waiting=len(self._scheduler.queue),
-                heartbeat_age_s=self._clock() - self._loop.heartbeat_s,
+                num_waiting=len(self._queue),
+                heartbeat_age_s=self._life.heartbeat_age_s,
                 mean_service_s=self._mean_service_s,
                 is_draining=self._is_draining,
+                state=self._life.state,
+                num_restarts=self._life.num_restarts,
+                load_s=0.0 if self._life.state == "ready" else self._life.load_s,
             )
 
     def drain(self, timeout_s: float) -> bool:
@@ -329,40 +360,19 @@ class Engine:
         with self._changed:
             self._is_draining = True
             return self._changed.wait_for(
-                lambda: not self._scheduler.live and not self._scheduler.queue, timeout_s
+                lambda: not self._scheduler.live and not self._queue, timeout_s
             )
 
     def close(self, drain_s: float = 0.0) -> None:
         """Drain for at most ``drain_s``, cancel what is left, and stop the engine thread."""
         self.drain(drain_s)
-        self._loop.stop()
-        self._loop.join(timeout=10.0)
+        self._life.close()
 
     def __enter__(self) -> Engine:
         return self
 
     def __exit__(self, *exc: object) -> None:
         self.close()
-
-
-def _check_parts(
-    family: Family, codec: Codec, encoder: SpeakerEncoder | None, voices: Mapping[str, Tensor]
-) -> None:
-    """Raise ``CheckpointError`` when parts of different models were put together."""
-    if (codec.num_codebooks, codec.codebook_size) != (family.num_codebooks, family.codebook_size):
-        raise CheckpointError(
-            f"model: its codec has {codec.num_codebooks} codebooks of {codec.codebook_size} codes"
-            f" and the model speaks {family.num_codebooks} of {family.codebook_size}; put the codec"
-            " beside it that it was made for."
-        )
-    sizes = [] if encoder is None else [("speaker encoder", encoder.dim)]
-    sizes += [(f"voice {name!r}", voice.shape[0]) for name, voice in voices.items()]
-    for what, size in sizes:
-        if family.speaker_dim is not None and size != family.speaker_dim:
-            raise CheckpointError(
-                f"model: its {what} has {size} numbers and the model takes {family.speaker_dim};"
-                " put the one beside it that it was made with."
-            )
 
 
 def draw_seed() -> int:

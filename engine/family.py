@@ -94,6 +94,8 @@ class Runner(Protocol):
     """The model with its slots: sequences are prefilled into a slot and decoded frame by frame."""
 
     num_slots: int
+    # Beside these, ``decodes_again = True`` says that a decode that ran out of memory may be
+    # called again, as nothing of it counts before its end.
 
     def prefill(self, slot: int, prompt: Prompt) -> Tensor:
         """Start ``slot`` anew with ``prompt`` -> logits [1, codebooks, vocab] float32."""
@@ -166,6 +168,10 @@ class Family(Protocol):
 
     def open_runner(self, num_slots: int) -> Runner:
         """Allocate state for ``num_slots`` sequences."""
+        ...
+
+    def release(self) -> None:
+        """Free the weights. What the checkpoint is can still be read; nothing can be run."""
         ...
 
 

@@ -5,7 +5,11 @@
   decode step ends the requests that were in it.
 - Cancelled requests lose their slot at the start of the next step.
 - Between two segments a request gives its slot to those who wait, and waits in turn.
-- ``heartbeat_s`` is renewed each step, so that a stuck thread can be noticed from outside.
+- ``heartbeat_s`` is renewed each step, so that a stuck thread can be noticed from outside. A fault
+  of the device that outlives the step ends the thread.
+- Where the memory does not do for a decode step, the youngest request in it gives up, if the runner
+  can decode again.
+- Who reads too slowly is parked, and cut when that lasts and others wait.
 """
 
 from __future__ import annotations
@@ -31,6 +35,8 @@ log = logging.getLogger(__name__)
 
 # While every live request waits for its reader, look again this often.
 PARKED_POLL_S = 0.02
+# A reader may keep its slot parked for so long, while others wait and while nobody does.
+PARKED_BUSY_S, PARKED_MAX_S = 30.0, 120.0
 
 
 class EngineLoop(threading.Thread):
@@ -56,6 +62,8 @@ class EngineLoop(threading.Thread):
         self._clock = clock
         self._on_end = on_end
         self._stopping = False
+        self._is_abandoned = False
+        self._parked_s: dict[Job, float] = {}  # since when
         self._last_codes: dict[Job, Tensor] = {}  # [codebooks] on the device
 
     def stop(self) -> None:
@@ -63,6 +71,16 @@ class EngineLoop(threading.Thread):
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
+
+    def abandon(self) -> list[Job]:
+        """Leave it to itself: it ends if it ever moves again -> who was being spoken."""
+        self._stopping = self._is_abandoned = True
+        lost, self._scheduler.live = self._scheduler.live, []
+        return lost
+
+    def release(self) -> None:
+        """Let go of the model after the end."""
+        del self._runner, self._sampler
 
     def run(self) -> None:
         """The thread's body."""
@@ -74,6 +92,8 @@ class EngineLoop(threading.Thread):
                         is_parked = bool(self._scheduler.live)
                         if not self._stopping and (is_parked or not self._scheduler.queue):
                             self._changed.wait(PARKED_POLL_S if is_parked else 1.0)
+        if self._is_abandoned:  # another thread has the queue now
+            return
         for job in [*self._scheduler.live, *self._scheduler.queue]:
             self._end(job, FinishReason.CANCELLED, Cancelled("request: the studio was closed."))
 
@@ -81,12 +101,14 @@ class EngineLoop(threading.Thread):
         """A step; a fault outside every request's own part ends the live ones, not the thread."""
         try:
             return self.step()
-        except Exception:
+        except Exception as error:
             log.exception("step failed outside any request")
             live = [*self._scheduler.live]
             for job in live:
                 failure = GenerationFailed("request: the engine failed on it; try it again.")
                 self._end(job, FinishReason.FAILED, failure)
+            if is_fatal(error):
+                raise
             return bool(live)
 
     def step(self) -> bool:
@@ -94,6 +116,8 @@ class EngineLoop(threading.Thread):
         with self._changed:
             for job in [job for job in self._scheduler.live if job.is_cancelled]:
                 self._end(job, FinishReason.CANCELLED, Cancelled("request: it was cancelled."))
+            for job, parked_s in self._stalled():
+                self._end(job, FinishReason.CANCELLED, _too_slow(parked_s))
             self._give_way()
             plan = self._scheduler.next_step()
         now_s = self._clock()
@@ -110,6 +134,15 @@ class EngineLoop(threading.Thread):
             self._contained(jobs, partial(self._draw, logits=logits))
         self._hand_out([job for jobs, _ in drawn for job in jobs if job.slots])
         return True
+
+    def _stalled(self) -> list[tuple[Job, float]]:
+        """Who holds a parked slot for too long, and for how long."""
+        now_s = self._clock()
+        parked = [job for job in self._scheduler.live if not job.has_room]
+        self._parked_s = {job: self._parked_s.get(job, now_s) for job in parked}
+        limit_s = PARKED_BUSY_S if self._scheduler.queue else PARKED_MAX_S
+        ages = ((job, now_s - since_s) for job, since_s in self._parked_s.items())
+        return [(job, age_s) for job, age_s in ages if age_s > limit_s]
 
     def _give_way(self) -> None:
         """Jobs that can wait between two segments leave their slots if anybody else waits."""
@@ -133,11 +166,9 @@ class EngineLoop(threading.Thread):
         except Exception as error:
             log.exception("step failed for %s", [job.request.request_id for job in jobs])
             for job in jobs:
-                failure = GenerationFailed(
-                    f"request: speaking failed inside the engine ({type(error).__name__});"
-                    " other requests go on, try this one again."
-                )
-                self._end(job, FinishReason.FAILED, failure)
+                self._end(job, FinishReason.FAILED, _failure(error))
+            if is_fatal(error):
+                raise
         else:
             return [] if result is None else [(jobs, result)]
         return []
@@ -150,6 +181,19 @@ class EngineLoop(threading.Thread):
         return _guided(jobs, [self._runner.prefill(slot, prompt)[0] for slot, prompt in lanes])
 
     def _decode(self, jobs: list[Job]) -> Tensor:
+        """The next logits of ``jobs``; of those for whom the memory does not do, the last go."""
+        while True:
+            try:
+                return self._decode_once(jobs)
+            except Exception as error:
+                can_go_on = len(jobs) > 1 and getattr(self._runner, "decodes_again", False)
+                if not (can_go_on and is_out_of_memory(error)):
+                    raise
+                log.warning("out of memory: request %s gives up", jobs[-1].request.request_id)
+                self._end(jobs.pop(), FinishReason.FAILED, _failure(error))
+            free_caches()
+
+    def _decode_once(self, jobs: list[Job]) -> Tensor:
         slots = [slot for job in jobs for slot in job.lanes]
         codes = torch.stack([self._last_codes[job] for job in jobs for _ in job.lanes])
         return _guided(jobs, list(self._runner.decode(slots, codes)))
@@ -201,6 +245,8 @@ class EngineLoop(threading.Thread):
         return [(*one, samples) for one, samples in zip(windows, pieces, strict=True)]
 
     def _end(self, job: Job, reason: FinishReason, error: StudioError | None) -> None:
+        if self._is_abandoned:
+            return
         if job.slots:
             self._sampler.stop(job.main_slot)
         with self._changed:
@@ -211,6 +257,47 @@ class EngineLoop(threading.Thread):
         job.stream.timings.finished_s = self._clock()
         job.stream.finish(reason, error)
         self._on_end(job)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an allocation failed, on the device or here."""
+    known = isinstance(error, torch.OutOfMemoryError | MemoryError)
+    return known or (
+        isinstance(error, RuntimeError)
+        and any(words in str(error) for words in ("out of memory", "can't allocate memory"))
+    )
+
+
+def is_fatal(error: BaseException) -> bool:
+    """Whether the device is lost: after an assertion in a kernel, every call to it fails."""
+    return isinstance(error, torch.AcceleratorError) and not is_out_of_memory(error)
+
+
+def free_caches() -> None:
+    """Give the device's memory back that nothing uses."""
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
+def _failure(error: Exception) -> GenerationFailed:
+    if is_out_of_memory(error):
+        return GenerationFailed(
+            "request: the memory does not do for it beside the others; try it again later, or with"
+            " a shorter text.",
+            code="out_of_memory",
+        )
+    return GenerationFailed(
+        f"request: speaking failed inside the engine ({type(error).__name__}); other requests go"
+        " on, try this one again."
+    )
+
+
+def _too_slow(parked_s: float) -> Cancelled:
+    return Cancelled(
+        f"request: its sound was not taken for {parked_s:.0f} s; read it as it comes, or ask for"
+        " it whole.",
+        code="reader_too_slow",
+    )
 
 
 def _take_samples(jobs: Sequence[Job], window: Window, samples: Tensor) -> None:

@@ -60,6 +60,11 @@ class Scheduler(Generic[J]):
         self.live: list[J] = []  # in order of admission
         self._free = list(range(num_slots))
 
+    @property
+    def num_free(self) -> int:
+        """Slots that nobody has."""
+        return len(self._free)
+
     def next_step(self) -> Step[J]:
         """Fill free slots from the queue, then say what runs."""
         while (job := self.queue.peek()) is not None and job.num_slots <= len(self._free):

@@ -1,4 +1,4 @@
-"""Checks of a request that need no model: said at the door, before a place is taken."""
+"""Checks before anything runs: of a request, and of the parts that make an engine."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import unicodedata
 from collections.abc import Mapping
 
 import torch
+from torch import Tensor
 
-from engine.errors import InvalidRequest
+from engine.codec.base import Codec
+from engine.errors import CheckpointError, InvalidRequest
 from engine.family import Family
 from engine.request import SpeechRequest
 from engine.sampling.settings import Range
+from engine.speaker.encoder import SpeakerEncoder
 
 MAX_TEXT_CHARS = 50_000
 SLIDER_RANGE = Range(
@@ -87,3 +90,23 @@ def _check_speaker(request: SpeechRequest, family: Family) -> None:
             f" this one has shape {list(speaker.shape)}; make it again with this model.",
             field="voice",
         )
+
+
+def check_parts(
+    family: Family, codec: Codec, encoder: SpeakerEncoder | None, voices: Mapping[str, Tensor]
+) -> None:
+    """Raise ``CheckpointError`` when parts of different models were put together."""
+    if (codec.num_codebooks, codec.codebook_size) != (family.num_codebooks, family.codebook_size):
+        raise CheckpointError(
+            f"model: its codec has {codec.num_codebooks} codebooks of {codec.codebook_size} codes"
+            f" and the model speaks {family.num_codebooks} of {family.codebook_size}; put the codec"
+            " beside it that it was made for."
+        )
+    sizes = [] if encoder is None else [("speaker encoder", encoder.dim)]
+    sizes += [(f"voice {name!r}", voice.shape[0]) for name, voice in voices.items()]
+    for what, size in sizes:
+        if family.speaker_dim is not None and size != family.speaker_dim:
+            raise CheckpointError(
+                f"model: its {what} has {size} numbers and the model takes {family.speaker_dim};"
+                " put the one beside it that it was made with."
+            )

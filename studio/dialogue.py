@@ -110,7 +110,7 @@ class Dialogue:
         self.ignored = tuple(dict.fromkeys(name for part in parts for name in part.ignored))
         self.pause_ms = pause_ms
         self._speaking = speaking
-        self._owner = owner
+        self.owner = owner
         self._parts = list(parts)
         self.seeds = seeds_of(parts, seed)
 
@@ -150,7 +150,7 @@ class Dialogue:
         part = self._parts[index]
         seed = self.seeds[index] if seed is None else seed
         ask = replace(part.ask, body=part.ask.body.model_copy(update={"seed": seed}))
-        begin = partial(self._speaking.begin, ask, self._owner, request_id, share)
+        begin = partial(self._speaking.begin, ask, self.owner, request_id, share)
         try:
             async with await begin_patiently(begin, waits=lambda: waits) as spoken:
                 return await self._heard(part, spoken)

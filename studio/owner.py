@@ -3,6 +3,8 @@
 - A key's owner is a hash of the key. A visitor is a random id, signed so that nobody can make one.
 - Whoever shows neither is ``local`` on a personal studio, and a new visitor on any other.
 - What an owner makes, nobody else can read; only voices of ``local`` serve a whole personal studio.
+- Who signs in at the page with a key has a signed text, too, good for a month and as long as the
+  key is.
 - How they travel in HTTP is in ``studio/api/owners.py``.
 """
 
@@ -16,12 +18,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from itsdangerous import BadSignature, Signer
+from itsdangerous import BadSignature, Signer, TimestampSigner
 
 from engine import StorageFailed
 
 KEY_FILE = "owner.key"
 _KEY_BYTES = 32
+SIGNED_IN_S = 30 * 24 * 3600
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,11 @@ class Owner:
     def voices_of(self) -> tuple[str, ...]:
         """Every owner whose voices may be used, this one first."""
         return tuple(dict.fromkeys((self.id, *self.reads)))
+
+    @property
+    def holds_key(self) -> bool:
+        """Whether it has shown an API key, now or when it signed in."""
+        return self.id.startswith("key:")
 
 
 LOCAL = Owner("local")
@@ -75,6 +83,7 @@ class Identity:
 
     def __init__(self, key: bytes, api_keys: Iterable[str], *, is_personal: bool) -> None:
         self._signer = Signer(key, salt="owner", digest_method=hashlib.sha256)
+        self._key_signer = TimestampSigner(key, salt="key", digest_method=hashlib.sha256)
         self._key_hashes = [hashlib.sha256(text.encode()).digest() for text in api_keys]
         self.is_personal = is_personal
 
@@ -100,4 +109,20 @@ class Identity:
         digest = hashlib.sha256(key.encode(errors="replace")).digest()
         # All are compared, so that the time tells nothing.
         is_known = sum([hmac.compare_digest(digest, known) for known in self._key_hashes])
-        return Owner(f"key:{digest.hex()[:16]}") if is_known else None
+        return Owner(_key_id(digest)) if is_known else None
+
+    def signed_in(self, owner: Owner) -> str:
+        """The signed text of a key's holder, for a browser that cannot send the key each time."""
+        return self._key_signer.sign(owner.id).decode()
+
+    def who_signed_in(self, signed: str) -> Owner | None:
+        """The key's holder whose signed text this is; None when it is old or the key is gone."""
+        try:
+            name = self._key_signer.unsign(signed[:200], max_age=SIGNED_IN_S).decode()
+        except (BadSignature, UnicodeError):
+            return None
+        return Owner(name) if name in map(_key_id, self._key_hashes) else None
+
+
+def _key_id(digest: bytes) -> str:
+    return f"key:{digest.hex()[:16]}"

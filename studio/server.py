@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import logging
 import socket
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from types import FrameType
 from typing import Any
@@ -29,7 +30,10 @@ from studio.api.headers import EXPOSED_HEADERS
 from studio.api.normalize import normalize_router, tts_normalize_router
 from studio.api.owners import API_PREFIXES, Owners
 from studio.api.pronunciations import pronunciations_router
+from studio.api.proxies import Proxies
 from studio.api.request_ids import RequestIds
+from studio.api.security import Security
+from studio.api.sign_in import sign_in_router
 from studio.api.speakers import Speakers
 from studio.api.speaking import Speaking
 from studio.api.speech import speech_router
@@ -44,6 +48,7 @@ from studio.api.tts_speakers import tts_speakers_router
 from studio.api.verify import verify_router
 from studio.api.voice_maker import VoiceMaker
 from studio.api.voices import voices_router
+from studio.front import Front
 from studio.media.uploads import UnfinishedUploads
 from studio.provenance import Marker
 from studio.settings import Settings
@@ -77,7 +82,9 @@ def create_api(engine: Engine, settings: Settings) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         normaliser.warm(["en_us"])
+        watching = asyncio.create_task(speaking.metrics.watch_loop())
         yield
+        watching.cancel()
         await run_sync(engine.close)
         await run_sync(normaliser.close)
         await run_sync(stores.close)
@@ -90,7 +97,8 @@ def create_api(engine: Engine, settings: Settings) -> FastAPI:
         redoc_url=None,
     )
     app.add_middleware(Owners, identity=stores.identity)
-    app.add_middleware(RequestIds)
+    app.add_middleware(Security, settings=settings)
+    app.add_middleware(RequestIds, answered=speaking.metrics.answered)
     if settings.cors_origin:
         app.add_middleware(
             CORSMiddleware,
@@ -99,6 +107,7 @@ def create_api(engine: Engine, settings: Settings) -> FastAPI:
             allow_headers=["*"],
             expose_headers=EXPOSED_HEADERS,
         )
+    app.add_middleware(Proxies, trusted=settings.trusted_proxy)  # the outermost
     add_error_handlers(app)
     app.state.stores = stores
     app.state.speaking = speaking
@@ -120,6 +129,8 @@ def create_api(engine: Engine, settings: Settings) -> FastAPI:
     app.include_router(tracking_router(speaking))
     app.include_router(system_router(speaking, stores.identity))
     app.include_router(docs_router())
+    if stores.identity.has_keys:
+        app.include_router(sign_in_router(stores.identity))
     # The page would answer what is left below them with a page.
     app.router.routes.extend(
         Route(path, _EndOfApi(), include_in_schema=False)
@@ -168,26 +179,46 @@ def listen(host: str, port: int) -> socket.socket:
         ) from None
 
 
-def serve(app: FastAPI, engine: Engine, settings: Settings, listener: socket.socket) -> None:
-    """Serve until SIGTERM or Ctrl-C; then refuse, finish what runs, and return."""
+def serve(
+    open_studio: Callable[[], tuple[FastAPI, Engine]],
+    settings: Settings,
+    listener: socket.socket,
+    opened: Callable[[Engine], None] = lambda engine: None,
+) -> bool:
+    """Serve until SIGTERM or Ctrl-C; then refuse, finish what runs -> whether it ever was open.
+
+    ``open_studio`` runs in a thread while the server says that it is opening; ``opened`` is called
+    when it does. Raises what ``open_studio`` raises.
+    """
+    front = Front(open_studio, opened)
     config = uvicorn.Config(
-        app,
-        log_level=settings.log_level,
+        front,
+        log_config=None,
         access_log=False,  # paths and addresses of people; the routes log what is worth it
         server_header=False,
+        proxy_headers=False,  # uvicorn would believe whoever calls from this machine
         timeout_graceful_shutdown=FLUSH_S,
     )
-    _DrainingServer(config, engine, settings.drain_s).run(sockets=[listener])
+    server = _DrainingServer(config, front, settings.drain_s)
+    front.on_failure = server.end
+    server.run(sockets=[listener])
+    if front.error is not None:
+        raise front.error
+    return front.engine is not None
 
 
 class _DrainingServer(uvicorn.Server):
     """Keeps answering while the engine drains: new requests hear 503, running ones end."""
 
-    def __init__(self, config: uvicorn.Config, engine: Engine, drain_s: float) -> None:
+    def __init__(self, config: uvicorn.Config, front: Front, drain_s: float) -> None:
         super().__init__(config)
-        self._engine = engine
+        self._front = front
         self._drain_s = drain_s
         self._is_stopping = False
+
+    def end(self) -> None:
+        """Stop serving, without a drain."""
+        self.should_exit = True
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         if self._is_stopping:  # asked twice: at once
@@ -198,7 +229,11 @@ class _DrainingServer(uvicorn.Server):
         threading.Thread(target=self._drain, name="drain", daemon=True).start()
 
     def _drain(self) -> None:
+        engine = self._front.engine
+        if engine is None:  # nothing runs yet
+            self.should_exit = True
+            return
         log.info("stopping: running requests have %d s to end", self._drain_s)
-        if not self._engine.drain(self._drain_s):
+        if not engine.drain(self._drain_s):
             log.warning("stopping: some requests had to be cut")
         self.should_exit = True

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -179,5 +180,47 @@ def test_serve_opens_page_and_routes_and_ends_with_0():
         process.send_signal(signal.SIGTERM)
         _, log = process.communicate(timeout=30)
         assert process.returncode == 0, log
+    finally:
+        process.kill()
+
+
+@pytest.mark.parametrize(
+    ("flags", "is_warned"),
+    [
+        (("--host", "0.0.0.0"), True),
+        (("--host", "0.0.0.0", "--public"), False),
+        (("--host", "0.0.0.0", "--api-key", "a-key-of-16-chars"), False),
+        ((), False),
+    ],
+)
+def test_a_studio_that_the_network_reaches_without_a_key_warns_loudly(
+    monkeypatch, capsys, flags, is_warned
+):
+    monkeypatch.setattr("studio.server.listen", lambda host, port: socket.socket())
+    monkeypatch.setattr("studio.server.serve", lambda *_: True)
+    monkeypatch.setattr("socket.socket.getsockname", lambda self: ("0.0.0.0", 7860), raising=False)
+    assert app.main(["serve", *flags]) == 0
+    assert ("WARNING: everybody who reaches this machine" in capsys.readouterr().err) is is_warned
+
+
+@pytest.mark.slow
+def test_a_stop_while_the_model_loads_ends_at_once_with_0(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    process = start("--port", str(port), TMPDIR=str(tmp_path))
+    try:
+        for _ in range(3000):
+            try:
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/ready", timeout=60)
+                break  # it was quicker than this test
+            except urllib.error.HTTPError as error:
+                assert error.code == 503 and json.load(error)["status"] == "loading"
+                break
+            except OSError:
+                time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        _, log = process.communicate(timeout=30)
+        assert process.returncode == 0, log
+        assert list(tmp_path.iterdir()) == []
     finally:
         process.kill()

@@ -95,7 +95,7 @@ def test_make_installs_and_nothing_else_does() -> None:
             is_root = rest == "root"
         if name == "RUN":
             (prepared if is_root else as_user).append(rest)
-    assert as_user == ["make install"]
+    assert as_user == ["make install", ".venv/bin/python -m engine.text.grammars"]
     assert not re.search(r"\b(pip|curl|wget|git)\b", " ".join(prepared))
     assert re.search(r"^install:", (REPOSITORY / "Makefile").read_text(), re.MULTILINE)
 

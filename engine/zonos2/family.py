@@ -141,6 +141,10 @@ class Zonos2Family:
         """Allocate key and value slots for ``num_slots`` sequences."""
         return Zonos2Runner(self.model, num_slots, self.device)
 
+    def release(self) -> None:
+        """Free the weights."""
+        self.model.to("meta")
+
 
 def _usable_config(folder: Path) -> Zonos2Config:
     config = Zonos2Config.load(folder)
@@ -180,6 +184,8 @@ def _precision(
 
 class Zonos2Runner:
     """Prefill and decode over fixed slots: packed on a CPU, as a graph of all slots on a GPU."""
+
+    decodes_again = True
 
     def __init__(
         self,

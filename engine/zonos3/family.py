@@ -130,6 +130,10 @@ class Zonos3Family:
         """Allocate the memory of ``num_slots`` sequences."""
         return Zonos3Runner(self.model, num_slots, self.device)
 
+    def release(self) -> None:
+        """Free the weights."""
+        self.model.to("meta")
+
 
 def _default_dtype(config: Zonos3Config, device: torch.device) -> torch.dtype:
     if device.type == "cpu":

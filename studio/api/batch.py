@@ -31,14 +31,14 @@ from studio.api.doors import SGLANG
 from studio.api.errors import error_object
 from studio.api.layers import layered
 from studio.api.leaving import unless_client_leaves
-from studio.api.owners import owner_of
+from studio.api.owners import owner_of, share_of
 from studio.api.parse import SpeechAsk
 from studio.api.patience import begin_patiently
 from studio.api.prepared import prepared, recording_of
 from studio.api.request_ids import request_id
 from studio.api.schemas import refused
 from studio.api.speakers import Speaker
-from studio.api.speaking import Speaking, Spoken, share_of
+from studio.api.speaking import Speaking, Spoken
 from studio.owner import Owner
 
 MAX_ITEMS = 32
@@ -74,6 +74,7 @@ def batch_router(speaking: Speaking) -> APIRouter:
 
         An item is a request of /v1/audio/speech; what stands beside `items` holds for all of them.
         """
+        speaking.check_room(request)
         items = _items(await read_object(request))
         owner = owner_of(request)
         batch = _Batch(speaking, owner, share_of(request, owner), request_id(request))

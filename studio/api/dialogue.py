@@ -27,11 +27,11 @@ from studio.api.doors import SGLANG
 from studio.api.headers import format_headers, notes
 from studio.api.layers import field_of
 from studio.api.leaving import unless_client_leaves
-from studio.api.owners import owner_of
+from studio.api.owners import owner_of, share_of
 from studio.api.parse import SpeechAsk
 from studio.api.request_ids import request_id
 from studio.api.schemas import refused
-from studio.api.speaking import Speaking, share_of
+from studio.api.speaking import Speaking
 from studio.dialogue import Dialogue, Line, begin_dialogue
 from studio.dialogue_files import DialogueFiles, FileKind
 from studio.media.encode import Encoder
@@ -54,6 +54,7 @@ def dialogue_router(speaking: Speaking) -> APIRouter:
 
         Beside the script stand fields of /v1/audio/speech; they hold for all turns.
         """
+        speaking.check_room(request)
         payload = await read_object(request)
         return await unless_client_leaves(request, lambda: _answer(speaking, payload, request))
 

@@ -6,19 +6,30 @@ Labels are words of our own, never anything a caller sent.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 
 import numpy as np
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    generate_latest,
+)
 
 from engine import Cancelled, Engine, EngineStats, FinishReason, SpeechStream, StudioError
 from studio.api.headers import rtf
 
 _SECONDS = (0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1, 1.5, 2.5, 5, 10, 30, 60, 300)
+_LAGS = (0.002, 0.005, 0.01, 0.02, 0.03, 0.04, 0.05, 0.075, 0.1, 0.2, 0.5, 1)
 _RTFS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 3)
 # Stops of a player of so long pass as none.
 _CONTINUITY_MS = (0, 100, 500)
+# The event loop's lag is looked at so often.
+LOOK_S = 0.1
 
 
 class Playback:
@@ -83,6 +94,28 @@ class Metrics:
         self._refused = Counter(
             "zonos2_refusals", "Requests that were refused", ["code"], registry=self._registry
         )
+        self._queued = Histogram(
+            "zonos2_queue_wait_seconds",
+            "Seconds before a slot",
+            buckets=_SECONDS,
+            registry=self._registry,
+        )
+        self._spoken = Counter(
+            "zonos2_audio_seconds", "Seconds of sound that were made", registry=self._registry
+        )
+        self._answers = Counter(
+            "zonos2_http_responses", "Answers by status", ["status"], registry=self._registry
+        )
+        self._lag = Histogram(
+            "zonos2_event_loop_lag_seconds",
+            "How late the event loop came to what was due",
+            buckets=_LAGS,
+            registry=self._registry,
+        )
+        ProcessCollector(registry=self._registry)
+        self._gauge("engine_restarts", "Engine threads that were lost", lambda s: s.num_restarts)
+        self._gauge("model_loaded", "1 while the weights are in memory", _is_loaded)
+        self._gauge("draining", "1 while it is stopping", lambda stats: stats.is_draining)
         self._gauge("slots", "Requests that can be spoken at once", lambda stats: stats.num_slots)
         self._gauge("speaking", "Requests that are being spoken", lambda stats: stats.num_live)
         self._gauge("waiting", "Requests that wait for a slot", lambda stats: stats.num_waiting)
@@ -91,6 +124,17 @@ class Metrics:
     def _gauge(self, name: str, what: str, look: Callable[[EngineStats], float]) -> None:
         gauge = Gauge(f"zonos2_{name}", what, registry=self._registry)
         gauge.set_function(lambda: look(self._engine.stats))
+
+    async def watch_loop(self) -> None:
+        """Measure the lag of the event loop until cancelled."""
+        while True:
+            asked_s = time.monotonic()
+            await asyncio.sleep(LOOK_S)
+            self._lag.observe(max(0.0, time.monotonic() - asked_s - LOOK_S))
+
+    def answered(self, status: int) -> None:
+        """An answer of this status began."""
+        self._answers.labels(str(status)).inc()
 
     def playback(self, sample_rate_hz: int) -> Playback:
         """A player of one request, to be told of its pieces."""
@@ -101,6 +145,9 @@ class Metrics:
         reason = stream.finish_reason or FinishReason.CANCELLED
         self._ended.labels(reason.value).inc()
         timings = stream.timings
+        self._spoken.inc(stream.spoken_s)
+        if timings.queue_ms is not None:
+            self._queued.observe(timings.queue_ms / 1e3)
         if timings.ttfa_ms is not None and playback is not None:
             self._ttfp.observe(timings.ttfa_ms / 1e3)
         if reason not in (FinishReason.STOP, FinishReason.LENGTH):
@@ -122,3 +169,7 @@ class Metrics:
     def text(self) -> bytes:
         """Everything in Prometheus' text format."""
         return generate_latest(self._registry)
+
+
+def _is_loaded(stats: EngineStats) -> float:
+    return stats.state == "ready"

@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 import re
 import uuid
+from collections.abc import Callable
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from studio.api.errors import unexpected_error
+from studio.logs import current_request
 
 log = logging.getLogger(__name__)
 
@@ -30,8 +32,9 @@ class RequestIds:
     to the server, which cuts the connection, so that a broken body cannot pass for a whole one.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, answered: Callable[[int], None] = lambda status: None) -> None:
         self._app = app
+        self._answered = answered  # told the status of every answer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -40,12 +43,14 @@ class RequestIds:
         offered = Headers(scope=scope).get(HEADER, "")
         identity = offered if _SANE.fullmatch(offered) else uuid.uuid4().hex
         scope.setdefault("state", {})["request_id"] = identity
+        current_request.set(identity)
         has_started = False
 
         async def send_with_id(message: Message) -> None:
             nonlocal has_started
             if message["type"] == "http.response.start":
                 has_started = True
+                self._answered(message["status"])
                 MutableHeaders(scope=message)[HEADER] = identity
             await send(message)
 

@@ -15,7 +15,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from types import TracebackType
 
@@ -27,6 +28,7 @@ from engine import (
     Engine,
     InvalidRequest,
     Prepared,
+    Reservation,
     SpeechRequest,
     SpeechStream,
     StudioError,
@@ -37,6 +39,7 @@ from studio.api.headers import measured_headers, notes, repairs, rtf, sound_head
 from studio.api.keeping import Keeping, making_of
 from studio.api.metrics import Metrics, Playback
 from studio.api.models import model_ids, unknown_model
+from studio.api.owners import owner_of, share_of
 from studio.api.parse import SpeechAsk, parse_speech
 from studio.api.requests import Requests, Tracked
 from studio.api.schemas import SpeechBody, WordItem, word_fields
@@ -48,19 +51,10 @@ from studio.media.fade import faded
 from studio.media.stretch import stretched
 from studio.owner import Owner
 from studio.provenance import Marker
+from studio.quota import Place, Quota
 from studio.settings import Settings
 
 log = logging.getLogger(__name__)
-
-
-def share_of(connection: HTTPConnection, owner: Owner) -> str:
-    """Whose share of the queue a request uses up: a key's, else that of the address.
-
-    A visitor can make itself anew at will; an address cannot.
-    """
-    if owner.id.startswith("key:"):
-        return owner.id
-    return connection.client.host if connection.client else "local"
 
 
 class Speaking:
@@ -83,6 +77,13 @@ class Speaking:
         self.texts = texts
         self.requests = Requests()
         self.metrics = Metrics(engine)
+        self.quota = Quota(settings.max_requests, settings.max_audio_s_per_hour)
+
+    def check_room(self, connection: HTTPConnection) -> None:
+        """Raise ``QueueFull`` where ``begin`` would, before anything of the request was read."""
+        share = share_of(connection, owner_of(connection))
+        self.quota.check(share)
+        self.engine.check_room(share)
 
     def check(self, payload: Mapping[str, object], door: Door) -> SpeechAsk:
         """The fields of a request, checked; raises ``InvalidRequest`` and ``NotFound``."""
@@ -105,13 +106,44 @@ class Speaking:
             _check_strictly(ask)
         return ask
 
+    @contextmanager
+    def room(self, connection: HTTPConnection) -> Iterator[None]:
+        """Keep a place for a request whose body is here, until ``begin`` takes it or it fails."""
+        reservation = self.engine.reserve(share_of(connection, owner_of(connection)))
+        connection.state.reservation = reservation
+        try:
+            yield
+        finally:
+            reservation.give_up()
+
     async def begin(
-        self, ask: SpeechAsk, owner: Owner, request_id: str, share: str | None = None
+        self,
+        ask: SpeechAsk,
+        owner: Owner,
+        request_id: str,
+        share: str | None = None,
+        reservation: Reservation | None = None,
     ) -> Spoken:
         """Look up the voice, and give the request to the engine; ``share`` is whose place it takes.
 
         Raises what is wrong with the request, before any sound is made.
         """
+        place = self.quota.take(share or owner.id)
+        try:
+            return await self._begun(ask, owner, request_id, share, place, reservation)
+        except BaseException:
+            place.give_back()
+            raise
+
+    async def _begun(
+        self,
+        ask: SpeechAsk,
+        owner: Owner,
+        request_id: str,
+        share: str | None,
+        place: Place,
+        reservation: Reservation | None,
+    ) -> Spoken:
         seed = draw_seed() if ask.body.seed is None else ask.body.seed
         tags = self.marker.tags(model=self.engine.name, request_id=request_id, seed=seed)
         encoder = Encoder(
@@ -127,7 +159,7 @@ class Speaking:
             speaker = await self.speakers.resolve(ask.speaker, owner)
             text = ask.body.input
             prepared = await self.texts.ready(text, ask.text_wish, owner)
-            body = await self._as_kept(ask, owner) if ask.body.store else ask.body
+            body = await self.as_kept(ask, owner) if ask.body.store else ask.body
             wish = SpeechRequest(
                 text=text if prepared.pieces else "",  # nothing is left, and the engine says so
                 speaker=speaker.embedding,
@@ -143,7 +175,7 @@ class Speaking:
                 owner=share or owner.id,
                 request_id=request_id,
             )
-            stream = await run_sync(self.engine.submit, wish)
+            stream = await run_sync(self.engine.submit, wish, reservation)
         except BaseException as error:
             self.requests.end(tracked, error if isinstance(error, StudioError) else None)
             raise
@@ -153,9 +185,9 @@ class Speaking:
             making = making_of(self.engine, body, speaker, stream, tags)
             rate_hz = stream.sample_rate_hz
             keeping = Keeping(self.history, owner, making, rate_hz, lambda: repairs(stream))
-        return Spoken(self, ask, speaker, prepared, stream, tracked, encoder, tags, keeping)
+        return Spoken(self, ask, speaker, prepared, stream, tracked, encoder, tags, keeping, place)
 
-    async def _as_kept(self, ask: SpeechAsk, owner: Owner) -> SpeechBody:
+    async def as_kept(self, ask: SpeechAsk, owner: Owner) -> SpeechBody:
         """The body with the owner's words: a take says them as it did, whatever they become."""
         words = await run_sync(self.texts.words_in, ask.body.input, ask.text_wish, owner)
         items = [WordItem(**word_fields(word)) for word in words]
@@ -176,6 +208,7 @@ class Spoken:
         encoder: Encoder,
         tags: Mapping[str, str],
         keeping: Keeping | None,
+        place: Place,
     ) -> None:
         self.ask = ask
         self.stream = stream
@@ -188,6 +221,7 @@ class Spoken:
         self._tracked = tracked
         self.tags = tags
         self._keeping = keeping
+        self._place = place
         self._error: StudioError | None = None
         self._playback: Playback | None = None
         self._has_ended = False
@@ -296,6 +330,7 @@ class Spoken:
             return
         self._has_ended = True
         self.stream.cancel()
+        self._place.give_back(self.stream.spoken_s)
         self._speaking.requests.end(self._tracked, self._error)
         self._speaking.metrics.ended(self.stream, self._playback)
         log.info(

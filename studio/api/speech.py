@@ -22,10 +22,10 @@ from studio.api.body import read_fields
 from studio.api.docs import SPEECH_DOCS
 from studio.api.doors import OPENAI, SGLANG, Door
 from studio.api.leaving import unless_client_leaves
-from studio.api.owners import owner_of
+from studio.api.owners import owner_of, share_of
 from studio.api.parse import SpeechAsk, form_value
 from studio.api.request_ids import request_id
-from studio.api.speaking import Speaking, Spoken, share_of
+from studio.api.speaking import Speaking, Spoken
 
 # A client that takes nothing of its sound for so long is given up: it holds a slot.
 SEND_STALL_S = 120.0
@@ -36,9 +36,11 @@ def speech_router(speaking: Speaking) -> APIRouter:
     router = APIRouter(tags=["speech"])
 
     async def answer(request: Request, door: Door) -> Response:
+        speaking.check_room(request)
         payload = await read_fields(request, form_value)
-        ask = await run_sync(speaking.check, payload, door)  # 30 MB of fields take their time
-        return await unless_client_leaves(request, lambda: speak(speaking, ask, request))
+        with speaking.room(request):
+            ask = await run_sync(speaking.check, payload, door)  # 30 MB of fields take their time
+            return await unless_client_leaves(request, lambda: speak(speaking, ask, request))
 
     @router.post("/v1/audio/speech", response_class=Response, **SPEECH_DOCS)
     async def create_speech(request: Request) -> Response:
@@ -59,7 +61,8 @@ async def speak(speaking: Speaking, ask: SpeechAsk, request: Request) -> Respons
     Raises what is wrong before the first sound. To be called within ``unless_client_leaves``.
     """
     owner = owner_of(request)
-    spoken = await speaking.begin(ask, owner, request_id(request), share_of(request, owner))
+    share, reservation = share_of(request, owner), getattr(request.state, "reservation", None)
+    spoken = await speaking.begin(ask, owner, request_id(request), share, reservation)
     try:
         if ask.is_live:
             return await _live(spoken)

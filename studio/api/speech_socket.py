@@ -34,12 +34,12 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from engine import Conflict, InvalidRequest, StudioError, TooLarge
 from studio.api.doors import SGLANG
-from studio.api.owners import owner_of
+from studio.api.owners import owner_of, share_of
 from studio.api.parse import SpeechAsk
 from studio.api.prepared import prepared
 from studio.api.schemas import refused
 from studio.api.sentences import BORDERS, Sentences
-from studio.api.speaking import Speaking, Spoken, share_of
+from studio.api.speaking import Speaking, Spoken
 from studio.api.speech_socket_wire import Left, Silence, Wire
 
 CONFIG_TIMEOUT_S = 10.0

@@ -13,7 +13,8 @@ from starlette.responses import JSONResponse, Response
 from engine import EngineStats, Forbidden
 from studio.api.docs import METRICS_DOCS, MODEL_ERRORS
 from studio.api.models import model_ids, model_object
-from studio.api.owners import shown_key as shown_key
+from studio.api.owners import shown_key
+from studio.api.proxies import is_forwarded
 from studio.api.speaking import Speaking
 from studio.owner import Identity
 
@@ -25,6 +26,8 @@ MAX_HEARTBEAT_AGE_S = 10.0
 
 def is_healthy(stats: EngineStats) -> bool:
     """Whether the engine thread moves, or has nothing to do."""
+    if stats.state == "broken":
+        return False
     has_work = bool(stats.num_live or stats.num_waiting)
     return not has_work or stats.heartbeat_age_s <= MAX_HEARTBEAT_AGE_S
 
@@ -43,6 +46,7 @@ def system_router(speaking: Speaking, identity: Identity) -> APIRouter:
         body = {
             "status": "healthy" if healthy else "unhealthy",
             "model": engine.name,
+            "state": stats.state,
             "slots": stats.num_slots,
             "speaking": stats.num_live,
             "waiting": stats.num_waiting,
@@ -58,7 +62,7 @@ def system_router(speaking: Speaking, identity: Identity) -> APIRouter:
             return JSONResponse({"status": "draining"}, 503, headers={"Retry-After": "30"})
         if not is_healthy(stats):
             return JSONResponse({"status": "unhealthy"}, 503, headers={"Retry-After": "30"})
-        return JSONResponse({"status": "ready"})
+        return JSONResponse({"status": "ready", "state": stats.state})
 
     @router.get("/metrics", response_class=Response, **METRICS_DOCS)
     def metrics(request: Request) -> Response:
@@ -92,7 +96,9 @@ def system_router(speaking: Speaking, identity: Identity) -> APIRouter:
 
 
 def _is_here(request: Request) -> bool:
-    """Whether a program of this machine asks; one that forwards says for whom."""
+    """Whether a program of this machine asks for itself."""
+    if is_forwarded(request):
+        return False
     try:
         return ipaddress.ip_address(request.client.host if request.client else "").is_loopback
     except ValueError:  # a proxy's socket without addresses

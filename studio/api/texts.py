@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import logging
 import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -16,9 +17,19 @@ from typing import Literal
 from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
 
-from engine import Cleaning, Dictionary, Normaliser, Prepared, Pronunciation, prepare
+from engine import (
+    Cleaning,
+    Dictionary,
+    Normaliser,
+    Prepared,
+    Pronunciation,
+    StorageFailed,
+    prepare,
+)
 from studio.dictionary import Words
 from studio.owner import Owner
+
+log = logging.getLogger(__name__)
 
 Rule = Literal["markdown", "html", "code", "emoji", "links", "capitals", "lines", "paragraphs"]
 # The names of the rules in a request, and in the engine.
@@ -107,7 +118,12 @@ class Texts:
 
     def _entries(self, wish: TextWish, owner: Owner) -> tuple[Pronunciation, ...]:
         """The owner's words, then those of the request: a later one wins."""
-        return (*self.words.entries(owner), *wish.pronunciations)
+        try:
+            kept = self.words.entries(owner)
+        except StorageFailed as error:  # speech is worth more than how a word is said
+            log.warning("a dictionary is left out: %s", error.message)
+            kept = ()
+        return (*kept, *wish.pronunciations)
 
 
 def prepared_text(

@@ -22,10 +22,10 @@ from studio.api.body import read_fields
 from studio.api.docs import TIMESTAMPS_DOCS
 from studio.api.doors import SGLANG
 from studio.api.leaving import unless_client_leaves
-from studio.api.owners import owner_of
+from studio.api.owners import owner_of, share_of
 from studio.api.parse import SpeechAsk, form_value
 from studio.api.request_ids import request_id
-from studio.api.speaking import Speaking, Spoken, share_of
+from studio.api.speaking import Speaking, Spoken
 from studio.media.encode import encoded
 from studio.timing import ChunkClock, Granularity, Timed, granularities, timed_words
 
@@ -39,6 +39,7 @@ def timestamps_router(speaking: Speaking) -> APIRouter:
     @router.post("/v1/audio/speech/with-timestamps", response_class=Response, **TIMESTAMPS_DOCS)
     async def create_timed_speech(request: Request) -> Response:
         """Speak a text: the sound as base64, and when each sentence or word of it is said."""
+        speaking.check_room(request)
         payload = await read_fields(request, form_value)
         wished = None
         for name in _NAMES:

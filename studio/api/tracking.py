@@ -39,9 +39,11 @@ def tracking_router(speaking: Speaking) -> APIRouter:
         """How full the studio is, what a new request would wait, and your running requests."""
         stats = speaking.engine.stats
         must_wait = stats.num_waiting > 0 or stats.num_live >= stats.num_slots
-        wait_s = (stats.num_waiting + 1) / stats.num_slots * stats.mean_service_s
+        must_wait |= stats.load_s > 0
+        wait_s = stats.load_s + (stats.num_waiting + 1) / stats.num_slots * stats.mean_service_s
         return {
             "object": "audio.queue",
+            "state": stats.state,
             "slots": stats.num_slots,
             "speaking": stats.num_live,
             "waiting": stats.num_waiting,

@@ -63,10 +63,12 @@ def tts_router(speaking: Speaking) -> APIRouter:
 
         Every field of /v1/audio/speech may be sent, too.
         """
+        speaking.check_room(request)
         fields, hidden = speech_fields(await read_object(request), features)
-        ask = await run_sync(speaking.check, fields, ZYPHRA)
-        ask = replace(ask, ignored=(*ask.ignored, *hidden))
-        return await unless_client_leaves(request, lambda: speak(speaking, ask, request))
+        with speaking.room(request):
+            ask = await run_sync(speaking.check, fields, ZYPHRA)
+            ask = replace(ask, ignored=(*ask.ignored, *hidden))
+            return await unless_client_leaves(request, lambda: speak(speaking, ask, request))
 
     @router.get("/tts/capabilities")
     def show_capabilities() -> dict[str, Any]:

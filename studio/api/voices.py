@@ -26,10 +26,10 @@ from studio.api.doors import SGLANG
 from studio.api.errors import error_object
 from studio.api.headers import notes
 from studio.api.leaving import unless_client_leaves
-from studio.api.owners import owner_of
+from studio.api.owners import owner_of, share_of
 from studio.api.request_ids import request_id
 from studio.api.speakers import default_id
-from studio.api.speaking import Speaking, share_of
+from studio.api.speaking import Speaking
 from studio.api.voice_asks import VoiceAsk, changes, import_ask, voice_ask
 from studio.api.voice_entries import default_entry, voice_entry
 from studio.api.voice_maker import Made, VoiceMaker, export_file

@@ -20,7 +20,6 @@ from studio.api.voice_maker import VoiceMaker
 from studio.media.limits import Limits
 from studio.settings import Settings
 from studio.ui import strings
-from studio.ui.below_path import BelowPath
 from studio.ui.check_tab import MAX_CHECKING, CheckHandlers, CheckView
 from studio.ui.code_handlers import CodeHandlers
 from studio.ui.desk import Desk
@@ -72,7 +71,6 @@ def mount_page(app: FastAPI, engine: Engine, settings: Settings) -> FastAPI:
     desk = Desk(speaking, stores, VoiceMaker(engine, speaking.speakers, stores.voices))
     app.router.routes.append(desk.tickets.route())
     app.router.routes.append(Route("/page/words/{language}", _words, include_in_schema=False))
-    app.add_middleware(BelowPath)
     page = build_page(desk)
     # Only launch() sets it, and without it every file of this machine passes for an upload.
     page.has_launched = True

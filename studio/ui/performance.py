@@ -24,9 +24,10 @@ import numpy as np
 from anyio.to_thread import run_sync
 
 from engine import FinishReason, GenerationFailed, SpeechStream, StudioError
-from studio.api.headers import rtf
+from studio.api.headers import repairs, rtf
 from studio.api.keeping import Keeping, making_of
 from studio.api.listening import Listening
+from studio.api.owners import share_of
 from studio.api.parse import SpeechAsk
 from studio.api.speaking import Spoken
 from studio.media.encode import Encoder, available_formats, known_format
@@ -35,6 +36,7 @@ from studio.owner import Owner
 from studio.takes import Making, Take, file_name
 from studio.ui import strings
 from studio.ui.desk import Desk, Update
+from studio.ui.identity import connection_of
 from studio.ui.markup import note_html, status_html, stream_html, take_html
 from studio.ui.sound import (
     HEARTBEAT_S,
@@ -111,8 +113,10 @@ class Performance:
         try:
             wished = await wish()
             request_id = uuid.uuid4().hex
+            if self._desk.engine.stats.state != "ready":
+                yield {self._view.status: status_html("starting", strings.LOADING)}
             spoken = await self._desk.speaking.begin(
-                wished.ask, owner, request_id, share=f"page:{request.session_hash}"
+                wished.ask, owner, request_id, share_of(connection_of(request), owner)
             )
             press.begin(spoken.stream)
             if has_player:
@@ -125,6 +129,8 @@ class Performance:
                 async for update in updates:
                     yield update
         except StudioError as error:
+            if spoken is None:
+                self._desk.speaking.metrics.refused(error)
             yield self._stopped(spoken) if press.is_stopped else self.failed(error)
         except Exception as error:
             log.exception("the page failed on a request")
@@ -148,8 +154,11 @@ class Performance:
         speaker = spoken.speaker
         if wish.voice is not None:
             speaker = replace(speaker, voice_name=wish.voice)
-        making = making_of(self._desk.engine, spoken.ask.body, speaker, spoken.stream, spoken.tags)
-        keeping = Keeping(self._desk.stores.history, owner, making, rate_hz)
+        body = await self._desk.speaking.as_kept(spoken.ask, owner)
+        making = making_of(self._desk.engine, body, speaker, spoken.stream, spoken.tags)
+        keeping = Keeping(
+            self._desk.stores.history, owner, making, rate_hz, lambda: repairs(spoken.stream)
+        )
         pcm: list[np.ndarray] = []
         told_s = 0.0
         lengths = LONG_PIECES if listening is None else NO_PIECES

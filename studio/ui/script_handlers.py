@@ -22,12 +22,14 @@ import gradio as gr
 from anyio.to_thread import run_sync
 
 from engine import Cancelled, GenerationFailed, StudioError, draw_seed, read_script
+from studio.api.owners import share_of
 from studio.dialogue import Dialogue, Line, begin_dialogue
 from studio.dialogue_files import DialogueFiles, FileKind
 from studio.mix import Mix
 from studio.owner import Owner
 from studio.ui import strings
 from studio.ui.desk import Desk, Update, default_choice
+from studio.ui.identity import connection_of
 from studio.ui.markup import note_html, status_html
 from studio.ui.recording import RECORDING
 from studio.ui.script_tab import ScriptView, cast_html, lines_html, result_html
@@ -94,7 +96,8 @@ class ScriptHandlers:
                 settings={"voice": cast[""]} if cast.get("") else None,
                 seed=draw_seed(),
             )
-            spoken = dialogue.lines(uuid.uuid4().hex, share=f"page:{request.session_hash}")
+            share = share_of(connection_of(request), owner)
+            spoken = dialogue.lines(uuid.uuid4().hex, share=share)
             async with aclosing(_until_stopped(spoken, run.stopped)) as lines:
                 async for line in lines:
                     if line is not None:
@@ -121,7 +124,7 @@ class ScriptHandlers:
         run.is_over, run.stopped = False, asyncio.Event()
         yield self._started(run) | {view.lines: lines_html(run.lines, run.sounds, again=index)}
         try:
-            share = f"page:{request.session_hash}"
+            share = share_of(connection_of(request), run.dialogue.owner)
             job = run.dialogue.line(index, uuid.uuid4().hex, share, seed=draw_seed())
             async with aclosing(_until_stopped(_one(job), run.stopped)) as lines:
                 async for line in lines:

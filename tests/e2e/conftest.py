@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import imageio_ffmpeg
 import numpy as np
@@ -88,14 +89,23 @@ def ffmpeg(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
+def options() -> dict[str, Any]:
+    """Settings that are not the defaults; a module may have its own."""
+    return {}
+
+
+@pytest.fixture(scope="module")
 def studio(
-    engine: Engine, ffmpeg: Path, tmp_path_factory: pytest.TempPathFactory
+    engine: Engine,
+    ffmpeg: Path,
+    options: dict[str, Any],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Studio]:
     """The studio over the module's ``engine``."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", str(ffmpeg.parent))
         patch.setenv("GRADIO_TEMP_DIR", str(tmp_path_factory.mktemp("gradio")))
-        settings = Settings(data=tmp_path_factory.mktemp("data"))
+        settings = Settings(data=tmp_path_factory.mktemp("data"), **options)
         assert engine.encoder is not None
         engine.encoder.warm()
         app = create_app(engine, settings)  # closes the engine

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Frame, expect
@@ -17,6 +18,12 @@ from tests.e2e.conftest import CHROMIUM, FLAGS, Studio
 from tests.e2e.test_library import open_tab, save_voice
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def options() -> dict[str, Any]:
+    """The other site may show the studio."""
+    return {"frame_origin": ("*",)}
 
 
 @pytest.fixture(scope="module")

@@ -44,7 +44,9 @@ def test_what_the_release_declares_is_shown_and_reaches_the_engine(
 
     asked: list[SpeechRequest] = []
     submit = studio.engine.submit
-    monkeypatch.setattr(studio.engine, "submit", lambda wish: asked.append(wish) or submit(wish))
+    monkeypatch.setattr(
+        studio.engine, "submit", lambda wish, *_: asked.append(wish) or submit(wish)
+    )
     page.fill("#text textarea", "Hello.")
     page.click("#speak")
     # These random weights never end, so the visitor does.

@@ -132,7 +132,7 @@ def test_every_declared_control_is_heard_here_and_a_400_where_it_is_not_declared
 ) -> None:
     asked: list[SpeechRequest] = []
     submit = shadow.submit
-    monkeypatch.setattr(shadow, "submit", lambda wish: asked.append(wish) or submit(wish))
+    monkeypatch.setattr(shadow, "submit", lambda wish, *_: asked.append(wish) or submit(wish))
     short = BODY | voice | {"max_new_tokens": 10}
     for body in (short, short | control):
         response = client.post("/v1/audio/speech", json=body)

@@ -51,8 +51,12 @@ class Studio:
             settings = Settings(drain_s={drain_s})
             listener = listen("127.0.0.1", 0)
             with Engine.open("assets/nano", device="cpu") as engine:
-                print(listener.getsockname()[1], flush=True)
-                serve(create_api(engine, settings), engine, settings, listener)
+                serve(
+                    lambda: (create_api(engine, settings), engine),
+                    settings,
+                    listener,
+                    lambda engine: print(listener.getsockname()[1], flush=True),
+                )
         """
         self.process = subprocess.Popen(
             [sys.executable, "-c", textwrap.dedent(script)],

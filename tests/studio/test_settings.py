@@ -41,6 +41,9 @@ def test_every_option_has_a_flag_a_variable_and_help(tmp_path, capsys):
         "c2pa_key": __file__,
         "api_key": "a-key-of-16-chars",
         "cors_origin": "https://app.example",
+        "trusted_proxy": "10.0.0.0/8",
+        "frame_origin": "https://app.example",
+        "log_format": "json",
     }
     with pytest.raises(SystemExit):
         read("--help")
@@ -85,6 +88,9 @@ def test_lists_repeat_as_flags_and_go_by_commas_in_the_environment():
         ("--api-key", "sixteen letters é", "ASCII"),
         ("--cors-origin", "app.example", "https://"),
         ("--c2pa-key", "/no/such/file", "exists"),
+        ("--trusted-proxy", "proxy.example", "10.0.0.0/8"),
+        ("--frame-origin", "app.example", "https://"),
+        ("--log-format", "xml", "json"),
     ],
 )
 def test_a_wrong_value_is_one_sentence_with_option_value_and_remedy(flag, value, remedy):
@@ -121,6 +127,36 @@ def test_only_the_chosen_options_become_flags():
 )
 def test_urls_are_fetched_for_oneself_only(host, public, allows):
     assert Settings(host=host, public=public).allows_urls is allows
+
+
+def test_a_studio_that_faces_strangers_limits_each_of_them():
+    assert (Settings().max_requests, Settings().max_audio_s_per_hour) == (0, 0)
+    assert (read("--public").max_requests, read("--public").max_audio_s_per_hour) == (8, 3600)
+    told = read("--public", "--max-requests-per-owner", "0", "--minutes-per-owner", "5")
+    assert (told.max_requests, told.max_audio_s_per_hour) == (0, 300)
+
+
+def test_on_a_space_strangers_are_expected_unless_it_is_said_otherwise():
+    space = read(SPACE_ID="somebody/studio")
+    assert space.public and space.trusted_proxy == ("10.0.0.0/8",)
+    own = read(SPACE_ID="somebody/studio", STUDIO_PUBLIC="false", STUDIO_TRUSTED_PROXY="::1/128")
+    assert not own.public and own.trusted_proxy == ("::1/128",)
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_personal", "is_exposed"),
+    [
+        ({}, True, False),
+        ({"trusted_proxy": ("127.0.0.1/32",)}, False, False),
+        ({"api_key": ("a-key-of-16-chars",)}, False, False),
+        ({"host": "0.0.0.0"}, False, True),
+        ({"host": "0.0.0.0", "public": True}, False, False),
+        ({"host": "0.0.0.0", "api_key": ("a-key-of-16-chars",)}, False, False),
+    ],
+)
+def test_who_is_its_user_and_whether_a_warning_is_due(changes, is_personal, is_exposed):
+    settings = replace(Settings(), **changes)
+    assert (settings.is_personal, settings.is_exposed) == (is_personal, is_exposed)
 
 
 def test_what_is_printed_holds_no_path_of_the_machine():

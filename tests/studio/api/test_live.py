@@ -249,7 +249,7 @@ def test_a_body_that_grows_too_large_is_refused_while_it_arrives(server):
     sent = 0
     with socket.create_connection((parts.hostname, parts.port), timeout=30) as raw:
         raw.sendall(
-            b"POST /v1/audio/speech HTTP/1.1\r\nHost: studio\r\n"
+            b"POST /v1/audio/speech HTTP/1.1\r\nHost: 127.0.0.1\r\n"
             b"Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
         )
         raw.setblocking(False)

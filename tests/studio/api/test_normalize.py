@@ -66,7 +66,7 @@ def normalized(client: TestClient):
 def asked(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> list[SpeechRequest]:
     wishes: list[SpeechRequest] = []
     submit = engine.submit
-    monkeypatch.setattr(engine, "submit", lambda wish: wishes.append(wish) or submit(wish))
+    monkeypatch.setattr(engine, "submit", lambda wish, *_: wishes.append(wish) or submit(wish))
     return wishes
 
 

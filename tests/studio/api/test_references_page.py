@@ -161,7 +161,7 @@ def test_an_address_in_the_place_of_an_upload_is_not_fetched(
 
 
 HEAD = (
-    "POST {path} HTTP/1.1\r\nHost: studio\r\nContent-Length: {length}\r\n"
+    "POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {length}\r\n"
     "Content-Type: multipart/form-data; boundary=cut\r\n\r\n"
 )
 PART = '--cut\r\nContent-Disposition: form-data; name="files"; filename="{name}"\r\n\r\n'

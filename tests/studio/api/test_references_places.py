@@ -294,7 +294,9 @@ def test_nothing_is_left_of_a_client_that_leaves_in_the_middle_of_its_upload(
 ) -> None:
     body = json.dumps(SHORT | {"ref_audio": base64.b64encode(CONTROL.read_bytes()).decode()})
     parts = urlsplit(server)
-    head = f"POST /v1/audio/speech HTTP/1.1\r\nHost: studio\r\nContent-Length: {len(body)}\r\n\r\n"
+    head = (
+        f"POST /v1/audio/speech HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
     connection = socket.create_connection((parts.hostname, parts.port), timeout=10)
     connection.sendall(head.encode() + body[: round(share * len(body))].encode())
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

@@ -20,7 +20,7 @@ def mended(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """An engine that says it had to make two segments again."""
     submit = engine.submit
 
-    def submitted(wish):
+    def submitted(wish, *_):
         stream = submit(wish)
         stream.repairs += [Repair(**repair) for repair in TOLD]
         return stream

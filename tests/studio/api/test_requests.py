@@ -210,7 +210,7 @@ def test_a_finished_request_says_how_it_went(client):
 def test_the_share_of_the_queue_goes_by_key_or_by_address(engine, monkeypatch, serving):
     seen = []
     submit = engine.submit
-    monkeypatch.setattr(engine, "submit", lambda wish: seen.append(wish.owner) or submit(wish))
+    monkeypatch.setattr(engine, "submit", lambda wish, *_: seen.append(wish.owner) or submit(wish))
     key = "a-key-of-16-letters"
     body = {"input": "Hi.", "max_new_tokens": 12}
     for settings in (Settings(no_watermark=True), Settings(no_watermark=True, api_key=(key,))):

@@ -100,7 +100,7 @@ def test_a_drawn_seed_is_told_and_gives_the_same_bytes_again(post):
 def test_every_field_reaches_the_engine(client, engine, monkeypatch):
     asked: list[SpeechRequest] = []
     submit = engine.submit
-    monkeypatch.setattr(engine, "submit", lambda wish: asked.append(wish) or submit(wish))
+    monkeypatch.setattr(engine, "submit", lambda wish, *_: asked.append(wish) or submit(wish))
     body = {
         "input": "Hi.",
         "voice": {"id": "heart"},

@@ -26,7 +26,7 @@ def asked(engine, monkeypatch):
     """What the engine was asked for."""
     wishes: list[SpeechRequest] = []
     submit = engine.submit
-    monkeypatch.setattr(engine, "submit", lambda wish: wishes.append(wish) or submit(wish))
+    monkeypatch.setattr(engine, "submit", lambda wish, *_: wishes.append(wish) or submit(wish))
     return wishes
 
 

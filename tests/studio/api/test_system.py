@@ -74,7 +74,7 @@ def scraped(text: str) -> dict[str, float]:
 
 def test_metrics_count_speech_refusals_and_slots(engine):
     app = create_api(engine, Settings(no_watermark=True))
-    here = TestClient(app, client=("127.0.0.1", 1))
+    here = TestClient(app, "http://127.0.0.1", client=("127.0.0.1", 1))
     before = scraped(here.get("/metrics").text)
     assert before["zonos2_slots"] == 8 and before['zonos2_requests_total{reason="stop"}'] == 0
     body = {"input": "Hi.", "max_new_tokens": 20}

@@ -147,7 +147,7 @@ def test_a_voice_of_the_same_name_does_not_speak_for_the_models_own(app, client,
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(app.state.speaking.speakers, "resolve", watched)
-        patch.setattr(engine, "submit", lambda wish: asked.append(wish) or 1 / 0)
+        patch.setattr(engine, "submit", lambda wish, *_: asked.append(wish) or 1 / 0)
         client.post(f"/v1/audio/takes/{take.id}/again")
     ask, wish = asked
     assert ask.voice == default_id("heart")

@@ -76,7 +76,7 @@ def test_an_unknown_language_is_refused(run) -> None:
 def test_say_speaks_what_normalize_shows(run, engine, tmp_path, monkeypatch) -> None:
     wishes: list[SpeechRequest] = []
     submit = engine.submit
-    monkeypatch.setattr(engine, "submit", lambda wish: wishes.append(wish) or submit(wish))
+    monkeypatch.setattr(engine, "submit", lambda wish, *_: wishes.append(wish) or submit(wish))
     out = tmp_path / "a.wav"
     run("say", "At 5.", "--out", str(out), "--seed", "1", "--no-watermark")
     run("say", "At 5.", "--out", str(out), "--seed", "1", "--no-watermark", "--language", "none")

@@ -10,6 +10,7 @@ from typing import Any
 
 import gradio as gr
 import pytest
+from starlette.datastructures import Address
 
 from engine import Engine
 from studio.api.owners import COOKIE
@@ -36,6 +37,7 @@ class Page:
     desk: Desk
     signed: str = ""
     shown: Update = field(default_factory=dict)
+    client: tuple[str, int] | None = None
 
     def __post_init__(self) -> None:
         self.signed = self.signed or self.desk.stores.identity.new_visitor()
@@ -54,7 +56,7 @@ class Page:
     @property
     def request(self) -> Any:
         """What Gradio hands to a handler: here with the visitor's cookie."""
-        return page_request({COOKIE: self.signed})
+        return page_request({COOKIE: self.signed}, client=self.client)
 
     def press(self, **changed: Any) -> AsyncIterator[Update]:
         """Speak, with the page's own defaults but for ``changed``."""
@@ -127,9 +129,12 @@ class Page:
         return self.shown[self.view.status]
 
 
-def page_request(cookies: dict[str, str], owner: Owner | None = None) -> Any:
+def page_request(
+    cookies: dict[str, str], owner: Owner | None = None, client: tuple[str, int] | None = None
+) -> Any:
     """What Gradio hands to a handler, for a request with ``cookies``."""
-    connection = SimpleNamespace(cookies=cookies, state=SimpleNamespace(owner=owner))
+    state = SimpleNamespace(owner=owner)
+    connection = SimpleNamespace(cookies=cookies, state=state, client=client and Address(*client))
     return SimpleNamespace(session_hash="tab", request=connection)
 
 

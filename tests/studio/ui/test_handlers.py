@@ -233,12 +233,15 @@ def test_a_waiting_press_says_its_place_and_can_leave(page: Page, engine: Engine
     wait_idle(engine)
 
 
-def test_one_session_fills_only_its_own_share(page: Page, engine: Engine, monkeypatch):
+def test_every_tab_of_an_address_has_the_same_share(page: Page, engine: Engine, monkeypatch):
     owners = []
     submit = engine.submit
-    monkeypatch.setattr(engine, "submit", lambda ask: owners.append(ask.owner) or submit(ask))
+    monkeypatch.setattr(
+        engine, "submit", lambda ask, kept=None: owners.append(ask.owner) or submit(ask, kept)
+    )
+    page.client = ("203.0.113.7", 1)
     page.run(page.press(text="Hello."))
-    assert owners == ["page:tab"]
+    assert owners == ["203.0.113.7"]
 
 
 def test_reset_and_new_seed(page: Page, engine: Engine):

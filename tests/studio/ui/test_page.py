@@ -61,3 +61,18 @@ def test_an_upload_over_the_limit_is_refused(client: TestClient):
 @pytest.mark.parametrize("path", ["/etc/passwd", "app.py", "studio/server.py"])
 def test_files_of_the_machine_are_not_served(client: TestClient, path: str):
     assert client.get(f"/gradio_api/file={path}").status_code in (403, 404)
+
+
+def test_behind_a_proxy_of_ours_the_page_knows_where_it_is_shown(engine: Engine, tmp_path):
+    settings = Settings(data=tmp_path, trusted_proxy=("10.0.0.0/8",))
+    app = mount_page(create_api(engine, settings), engine, settings)
+    told = {"Host": "app.example", "X-Forwarded-Proto": "https", "X-Forwarded-Prefix": "/studio"}
+    for peer, root in (
+        ("10.0.0.1", "https://app.example/studio"),
+        ("192.0.2.1", "http://app.example"),
+    ):
+        client = TestClient(app, client=(peer, 1))
+        assert client.get("/config", headers=told).json()["root"] == root
+        page = client.get("/", headers=told)
+        assert page.status_code == 200 and root in page.text
+        assert "default-src 'self'" in page.headers["Content-Security-Policy"]
