@@ -68,6 +68,7 @@ if TYPE_CHECKING:
         MAX_SEED,
         MAX_TEXT_CHARS,
         SLIDER_RANGE,
+        nearest,
     )
 
 # Where each name lives: the imports above, for a running program.
@@ -96,7 +97,9 @@ _HOMES = {
     "engine.text.prepare": "Prepared arrange prepare",
     "engine.text.scripts": "MAX_TURNS Turn read_script",
     "engine.text.subtitles": "Cue write_srt write_vtt",
-    "engine.validate": "EMOTION_RANGES GUIDANCE_RANGES MAX_SEED MAX_TEXT_CHARS SLIDER_RANGE",
+    "engine.validate": (
+        "EMOTION_RANGES GUIDANCE_RANGES MAX_SEED MAX_TEXT_CHARS SLIDER_RANGE nearest"
+    ),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
@@ -160,6 +163,7 @@ __all__ = [
     "detect_language",
     "draw_seed",
     "forecast",
+    "nearest",
     "prepare",
     "read_script",
     "slerp",

@@ -10,7 +10,6 @@
 
 from __future__ import annotations
 
-import difflib
 import logging
 import math
 import secrets
@@ -47,7 +46,7 @@ from engine.speaker.cache import EmbeddingCache, content_key
 from engine.speaker.encoder import SpeakerEncoder, open_speaker_encoder
 from engine.speaker.voices import load_voices
 from engine.stream import SpeechStream
-from engine.validate import check_parts, check_request
+from engine.validate import check_parts, check_request, nearest
 
 log = logging.getLogger(__name__)
 
@@ -186,13 +185,13 @@ class Engine:
     def voice(self, name: str | None) -> Tensor | None:
         """The embedding of a named voice; None or "default" is the default voice.
 
-        Raises ``NotFound`` with the ten nearest names, in the order of the alphabet.
+        Raises ``NotFound`` with near names.
         """
         if name is None or name == "default":
             return None if self.default_voice is None else self.voices[self.default_voice]
         if name in self.voices:
             return self.voices[name]
-        near = sorted(difflib.get_close_matches(name, self.voices, n=10, cutoff=0.0))
+        near = nearest(name, self.voices)
         raise NotFound(
             f"voice: there is no voice {name[:64]!r}; choose one of {', '.join(near) or 'none'}.",
             field="voice",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import torch
 from torch import Tensor
@@ -110,3 +111,13 @@ def check_parts(
                 f"model: its {what} has {size} numbers and the model takes {family.speaker_dim};"
                 " put the one beside it that it was made with."
             )
+
+
+def nearest(name: str, names: Iterable[str], most: int = 10) -> list[str]:
+    """What may have been meant by ``name``: names like it, the most alike first, then the others.
+
+    The others stand in the order of the alphabet: a name like none tells nothing by their order.
+    """
+    known = sorted(set(names))
+    alike = difflib.get_close_matches(name, known, n=most)
+    return [*alike, *(other for other in known if other not in alike)][:most]

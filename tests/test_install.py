@@ -154,6 +154,7 @@ def test_what_is_imported_is_asked_for_by_name(
         if (REPOSITORY / manifest).exists()
         for requirement in read_requirements(REPOSITORY / manifest)
     }
+    asked.add("triton")  # device kernels alone: torch's CUDA build brings the release that fits it
     distributions = importlib.metadata.packages_distributions()
     for module in imported_modules(sources):
         owners = {canonicalize_name(name) for name in distributions.get(module, [])}

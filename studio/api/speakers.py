@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 from dataclasses import dataclass
 
@@ -18,7 +17,7 @@ from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
 from torch import Tensor
 
-from engine import Engine, InvalidReference, InvalidRequest, NotFound, average, slerp
+from engine import Engine, InvalidReference, InvalidRequest, NotFound, average, nearest, slerp
 from studio import consent, vectors
 from studio.api.asks import Blend, Embedding, Sound, SpeakerAsk
 from studio.media.base64_text import is_data_uri
@@ -33,7 +32,6 @@ from studio.voices import Voice, VoiceEmbedding, VoiceLibrary, not_found
 
 # Decoding and embedding use a core each; more at once would starve the engine.
 MAX_READING = 2
-MAX_NEAR_NAMES = 10
 
 # A stored voice, one of a working session, or the name of a voice of the model (None: it has none).
 Found = Voice | SessionVoice | str | None
@@ -138,8 +136,7 @@ class Speakers:
         if name_key(text) in {*self._stock, *STOCK_VOICES}:
             return self._stock.get(name_key(text), self._engine.default_voice)
         names = [voice.name for voice in self._library.list(owner)] + [*self._engine.voices]
-        near = difflib.get_close_matches(text[:64], names, n=MAX_NEAR_NAMES, cutoff=0.0)
-        raise not_found(text, dict.fromkeys(near), field)
+        raise not_found(text, nearest(text[:64], names), field)
 
     def embedding_of(self, found: Found, field: str = "voice") -> Tensor | None:
         """The embedding [dim] of a voice; raises ``InvalidRequest`` for one of another encoder."""
