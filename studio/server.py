@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import ctypes
 import errno
 import logging
 import socket
@@ -58,6 +60,8 @@ log = logging.getLogger(__name__)
 
 # After the engine has ended its requests, the last bytes get so long to leave.
 FLUSH_S = 3
+# Heaps of the C library for all threads together; the parameter's number is glibc's.
+NUM_HEAPS, _M_ARENA_MAX = 2, -8
 
 
 def create_app(engine: Engine, settings: Settings) -> FastAPI:
@@ -190,6 +194,7 @@ def serve(
     ``open_studio`` runs in a thread while the server says that it is opening; ``opened`` is called
     when it does. Raises what ``open_studio`` raises.
     """
+    _share_heaps()
     front = Front(open_studio, opened)
     config = uvicorn.Config(
         front,
@@ -205,6 +210,12 @@ def serve(
     if front.error is not None:
         raise front.error
     return front.engine is not None
+
+
+def _share_heaps() -> None:
+    """Let threads share heaps: glibc gives each its own, and what is freed there stays resident."""
+    with contextlib.suppress(OSError, AttributeError):  # another C library
+        ctypes.CDLL(None).mallopt(_M_ARENA_MAX, NUM_HEAPS)
 
 
 class _DrainingServer(uvicorn.Server):

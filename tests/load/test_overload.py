@@ -198,7 +198,7 @@ def test_the_event_loop_stays_awake_beside_eight_streams(studio, record):
         }
 
     async def stream_all() -> None:
-        wish = {"max_new_tokens": 500, "stream": True, "input": LONG}
+        wish = {"max_new_tokens": 900, "stream": True, "input": LONG}
         await asyncio.gather(*(speak(studio.address, **fields(n, **wish)) for n in range(8)))
 
     before = seen()
