@@ -173,6 +173,14 @@ class EngineLoop(threading.Thread):
             return [] if result is None else [(jobs, result)]
         return []
 
+    def _alone(self, job: Job, act: Callable[[], None]) -> None:
+        """What a request does with its own part; a failure ends it and no other."""
+
+        def run(_: list[Job]) -> None:
+            act()
+
+        self._contained([job], run)
+
     def _prefill(self, jobs: list[Job]) -> Tensor:
         (job,) = jobs
         plan = job.next_plan()
@@ -214,18 +222,18 @@ class EngineLoop(threading.Thread):
                 )
                 continue
             self._last_codes[job] = row_codes
-            job.take_row(row)
+            self._alone(job, partial(job.take_row, row))
 
     def _hand_out(self, jobs: Sequence[Job]) -> None:
         """Decode the chunks that became complete, send them, and end who is done."""
         waiting = list(jobs)
         while windows := [(job, window) for job in waiting if (window := job.next_window())]:
             for job, window, samples in self._decoded(windows):
-                self._contained([job], partial(_take_samples, window=window, samples=samples))
+                self._alone(job, partial(job.take_samples, window, samples))
             waiting = [job for job, _ in windows if job.slots]
         for job in jobs:
             if job.slots:
-                self._contained([job], lambda jobs: jobs[0].settle())
+                self._alone(job, job.settle)
             if job.is_done and job.slots:
                 fault = job.fault
                 self._end(job, FinishReason.FAILED if fault else job.finish_reason, fault)
@@ -298,11 +306,6 @@ def _too_slow(parked_s: float) -> Cancelled:
         " it whole.",
         code="reader_too_slow",
     )
-
-
-def _take_samples(jobs: Sequence[Job], window: Window, samples: Tensor) -> None:
-    for job in jobs:
-        job.take_samples(window, samples)
 
 
 def _guided(jobs: Sequence[Job], lanes: list[Tensor]) -> Tensor:

@@ -30,6 +30,7 @@ from engine import (
     Unavailable,
 )
 from engine import stream as stream_module
+from engine.job import Job
 
 NANO = Path(__file__).parents[2] / "assets" / "nano"
 TEXT = "The ship sailed into the harbor just before sunset."
@@ -218,6 +219,27 @@ def test_one_failing_request_does_not_disturb_the_others(
     with pytest.raises(GenerationFailed, match="no usable numbers"):
         victim.read()
     assert victim.finish_reason is FinishReason.FAILED
+    assert np.array_equal(other.read()[0], expected)
+
+
+@pytest.mark.parametrize("part", ["take_row", "take_samples", "settle"])
+def test_a_fault_in_a_requests_own_part_ends_it_alone(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    expected = engine.speak(TEXT, seed=9).read()[0]
+    whole = getattr(Job, part)
+
+    def failing(job: Job, *given: object) -> object:
+        if job.request.seed == 1 and job.stream.timings.num_frames > 4:
+            raise RuntimeError("injected")
+        return whole(job, *given)
+
+    monkeypatch.setattr(Job, part, failing)
+    with engine._changed:  # both are admitted before the first step
+        victim = engine.submit(SpeechRequest(text=TEXT, seed=1))
+        other = engine.submit(SpeechRequest(text=TEXT, speaker=engine.voice(None), seed=9))
+    with pytest.raises(GenerationFailed, match="RuntimeError"):
+        victim.read()
     assert np.array_equal(other.read()[0], expected)
 
 
