@@ -98,19 +98,15 @@ def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {status: {"description": _MEANINGS[status], "content": content} for status in statuses}
 
 
+def _speech_body(**examples: object) -> dict[str, Any]:
+    """What a route is sent that takes a speech request, as JSON or as a form."""
+    schema = {"schema": {"$ref": f"{_SCHEMAS}SpeechBody"}}
+    content = {"application/json": schema | examples, "multipart/form-data": schema}
+    return {"requestBody": {"required": True, "content": content}}
+
+
 SPEECH_DOCS: dict[str, Any] = {
-    "openapi_extra": {
-        "requestBody": {
-            "required": True,
-            "content": {
-                "application/json": {
-                    "schema": {"$ref": f"{_SCHEMAS}SpeechBody"},
-                    "examples": _EXAMPLES,
-                },
-                "multipart/form-data": {"schema": {"$ref": f"{_SCHEMAS}SpeechBody"}},
-            },
-        }
-    },
+    "openapi_extra": _speech_body(examples=_EXAMPLES),
     "responses": {
         200: {
             "description": "the sound",
@@ -128,18 +124,9 @@ SPEECH_DOCS: dict[str, Any] = {
     },
 }
 TIMESTAMPS_DOCS: dict[str, Any] = {
-    "openapi_extra": {
-        "requestBody": {
-            "required": True,
-            "content": {
-                "application/json": {
-                    "schema": {"$ref": f"{_SCHEMAS}SpeechBody"},
-                    "example": {"input": "First this. Then that.", "timestamps": "word"},
-                },
-                "multipart/form-data": {"schema": {"$ref": f"{_SCHEMAS}SpeechBody"}},
-            },
-        }
-    },
+    "openapi_extra": _speech_body(
+        example={"input": "First this. Then that.", "timestamps": "word"}
+    ),
     "responses": {
         200: {
             "description": "audio (base64), format, media_type, sample_rate, duration, seed,"

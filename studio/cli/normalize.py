@@ -101,5 +101,6 @@ def _normalize(options: argparse.Namespace, open_engine: OpenEngine) -> int:
         prepared = prepared_for(settings, options.text, wish_of(options, engine))
         expected = forecast(request_of(options.text, prepared), engine.family)
     print(prepared.text)
-    print(f"about {expected.duration_s:.0f} s, {len(expected.chunks)} chunks", file=sys.stderr)
+    chunks = "1 chunk" if len(expected.chunks) == 1 else f"{len(expected.chunks)} chunks"
+    print(f"about {expected.duration_s:.0f} s, {chunks}", file=sys.stderr)
     return 0

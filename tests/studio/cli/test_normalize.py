@@ -52,7 +52,7 @@ def run(engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
 def test_it_shows_what_will_be_spoken(run, tmp_path, options, said) -> None:
     out, err = run("normalize", TEXT, *options)
     assert out == said
-    assert "about 1 s, 1 chunks" in err
+    assert "about 1 s, 1 chunk\n" in err
     assert not (tmp_path / "data").exists() and not (tmp_path / "grammars").exists()
 
 
