@@ -75,6 +75,7 @@ class Life:
         self.state: State = "ready"
         self.num_restarts = 0
         self.load_s = FIRST_LOAD_S
+        self.stuck_s = STUCK_S.get(family.device.type, STUCK_S["cpu"])
         self._codec = codec
         self._num_slots = num_slots
         self._queue = queue
@@ -189,8 +190,7 @@ class Life:
     def _look(self) -> None:
         if self.state != "ready":
             return
-        stuck_s = STUCK_S.get(self.family.device.type, STUCK_S["cpu"])
-        if not self.loop.is_alive() or self.heartbeat_age_s > stuck_s:
+        if not self.loop.is_alive() or self.heartbeat_age_s > self.stuck_s:
             self._restart()
 
     def _is_rest_due(self) -> bool:
