@@ -226,9 +226,9 @@ def test_every_rule_has_a_switch() -> None:
 
 
 def test_a_flood_of_marks_costs_nothing() -> None:
-    started_s = time.process_time()
+    started_s = time.thread_time()
     said = clean("e" + "\u0301\u0316" * 50_000)
-    assert time.process_time() - started_s < 1.0
+    assert time.thread_time() - started_s < 1.0
     assert len(said) <= 7
 
 
@@ -244,10 +244,10 @@ HOSTILE = [
 @pytest.mark.parametrize("seed", HOSTILE)
 def test_no_text_takes_more_than_its_share_of_time(seed: str) -> None:
     text = (seed * 4000)[:4000]
-    started_s = time.process_time()
+    started_s = time.thread_time()
     prepare(text, "en_us")
     # Ordinary text of this length takes 5 ms; a square in any rule takes much more.
-    assert time.process_time() - started_s < 0.5
+    assert time.thread_time() - started_s < 0.5
 
 
 @settings(max_examples=30, deadline=None)

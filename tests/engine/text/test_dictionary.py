@@ -109,9 +109,9 @@ def test_a_full_dictionary_takes_no_more_than_its_share_of_time(
 ) -> None:
     words = Dictionary(Pronunciation(word, "x") for word in written)
     words.apply("", None)
-    started_s = time.process_time()
+    started_s = time.thread_time()
     assert words.apply(text, None) == text
-    assert time.process_time() - started_s < 0.6
+    assert time.thread_time() - started_s < 0.6
 
 
 ALPHABET = st.text(st.sampled_from("aAbé1+ .天\u0301"), max_size=6)

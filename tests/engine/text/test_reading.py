@@ -101,6 +101,6 @@ def test_nothing_that_looks_like_figures_is_a_fault(code: str, text: str) -> Non
     "text", ["1" * 4_000, "1 " * 2_000, "1,1." * 1_000, "+1 " * 1_500, "0-" * 2_000, "1:1" * 1_500]
 )
 def test_no_text_takes_long(text: str) -> None:
-    begun = time.process_time()
+    begun = time.thread_time()
     reader_of("de").read(text, EVERY_CLASS)
-    assert time.process_time() - begun < 1
+    assert time.thread_time() - begun < 1

@@ -96,7 +96,7 @@ def test_nothing_written_is_a_fault(grammar: str, text: str) -> None:
 
 @pytest.mark.parametrize("grammar", GRAMMARS)
 def test_no_text_takes_long(grammar: str) -> None:
-    begun = time.process_time()
+    begun = time.thread_time()
     for piece in ("1", "1.1", "1-", "1:1", "I", "X ", "a.", "1 ", "https://a.", "+1 ", "€1", "A "):
         before(piece * (1000 // len(piece)), grammar)
-    assert time.process_time() - begun < 2
+    assert time.thread_time() - begun < 2

@@ -219,10 +219,10 @@ def test_any_text_is_a_script_or_told_so(text: str) -> None:
 )
 def test_no_script_takes_more_than_its_share_of_time(seed: str) -> None:
     text = ("00:01.0 --> 00:02.0\n" if "<" in seed else "") + (seed * 20_000)[:20_000]
-    started_s = time.process_time()
+    started_s = time.thread_time()
     read_subtitles("WEBVTT\n\n" + text)
     try:
         read_script(text)
     except InvalidRequest:
         assert seed in ("A: x\n", "\n", "00:00:01,000 --> ")
-    assert time.process_time() - started_s < 0.5
+    assert time.thread_time() - started_s < 0.5

@@ -136,9 +136,9 @@ def test_letters_are_not_parted_from_their_marks() -> None:
     ],
 )
 def test_text_without_sentences_is_cut_all_the_same_and_soon(text: str) -> None:
-    started_s = time.process_time()
+    started_s = time.thread_time()
     chunks = plan_chunks(text, 150, "en_us")
-    assert time.process_time() - started_s < 0.6
+    assert time.thread_time() - started_s < 0.6
     assert max(map(len, chunks), default=0) <= 300
     assert "".join("".join(chunks).split()) == "".join(text.split())
 

@@ -91,6 +91,6 @@ def test_windows_are_bounded_apart_and_hold_every_figure(text: str, grammar: str
 
 @pytest.mark.parametrize("text", ["—" * 50_000 + "5", "（" * 50_000, "a'" * 25_000, "5 " * 25_000])
 def test_no_text_takes_long(text: str) -> None:
-    begun = time.process_time()
+    begun = time.thread_time()
     list(windows(text, "en"))
-    assert time.process_time() - begun < 2
+    assert time.thread_time() - begun < 2

@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 import httpcore
@@ -34,6 +35,7 @@ from tests.security.test_media_traversal import ATTACKS
 CONTROL = Path(__file__).resolve().parents[2] / "fixtures" / "audio" / "ref_control_16k_mono.wav"
 SHORT = {"input": "Please close the door.", "seed": 1, "max_new_tokens": 10}
 Ask = Callable[[str], tuple[int, bytes]]
+T = TypeVar("T")
 
 
 @pytest.fixture
@@ -242,11 +244,12 @@ def sending(address: str, **fields: object) -> http.client.HTTPConnection:
     return connection
 
 
-def until(condition: Callable[[], object]) -> None:
+def until(condition: Callable[[], T]) -> T:
     deadline_s = time.monotonic() + 15
-    while not condition():
+    while not (found := condition()):
         assert time.monotonic() < deadline_s, "it did not come about"
         time.sleep(0.005)
+    return found
 
 
 @pytest.fixture
@@ -311,10 +314,10 @@ def test_a_client_that_leaves_while_its_recording_is_decoded_leaves_nothing(
     server: str, engine: Engine, temporary: Path, sleeping_decoder: None
 ) -> None:
     connection = sending(server)
-    until(decoders)
+    (decoder,) = until(decoders)
     assert [folder.stat().st_mode & 0o777 for folder in temporary.iterdir()] == [0o700]
     connection.sock.close()
-    kill(decoders().pop())  # or it would be waited for as long as it may take
+    kill(decoder)  # or it would be waited for as long as it may take
     until(lambda: list(temporary.iterdir()) == [])
     assert decoders() == set()
     assert engine.stats.num_live == engine.stats.num_waiting == 0
@@ -325,8 +328,8 @@ def test_a_decoder_that_is_killed_is_a_refusal_and_leaves_nothing(
     server: str, temporary: Path, sleeping_decoder: None
 ) -> None:
     with contextlib.closing(sending(server)) as connection:
-        until(decoders)
-        kill(decoders().pop())
+        (decoder,) = until(decoders)  # a second look may fall between two programs of one process
+        kill(decoder)
         response = connection.getresponse()
         assert response.status == 400
         error = json.loads(response.read())["error"]

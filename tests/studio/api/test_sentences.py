@@ -73,7 +73,7 @@ def test_marks_alone_are_not_spoken():
 @pytest.mark.parametrize("piece", ["x", "a. ", "\n", '"'])
 def test_a_long_text_in_tiny_messages_takes_little_time(piece):
     collector = Sentences()
-    start_s = time.process_time()
+    start_s = time.thread_time()
     for _ in range(5_000):
         collector.feed(piece)
-    assert time.process_time() - start_s < 0.5
+    assert time.thread_time() - start_s < 0.5
