@@ -198,3 +198,17 @@ def open_studio(page: Page, address: str) -> Page:
     # The seed is emptied by the first event of the page: then everything is wired.
     page.wait_for_selector("#seed input:placeholder-shown")
     return page
+
+
+def unfold(page: Page, box: str) -> None:
+    """Open a folded box and wait until its fields have their values: Gradio shows them a frame before
+    it writes them, over what was typed meanwhile."""
+    page.click(f"{box} > button")
+    page.locator(f"{box} :is(input, textarea)").first.wait_for(state="visible")
+    let_settle(page)
+
+
+def let_settle(page: Page) -> None:
+    """Wait two frames, in which Gradio writes the values of what has just come into sight."""
+    frame = "requestAnimationFrame"
+    page.evaluate(f"() => new Promise((done) => {frame}(() => {frame}(() => setTimeout(done))))")

@@ -13,7 +13,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
 from studio.ui import strings
-from tests.e2e.conftest import REPOSITORY, Studio
+from tests.e2e.conftest import REPOSITORY, Studio, unfold
 from tests.e2e.test_library import SENTENCE, open_tab, save_voice, speak
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -48,9 +48,9 @@ def test_axe_finds_nothing_serious_on_any_tab(page: Page, studio: Studio, scheme
     page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
     page.reload()
     page.wait_for_selector("#seed input:placeholder-shown")
-    page.click("#sampling > button")
-    page.click("#presets-box > button")
-    page.click("#words-box > button")
+    unfold(page, "#sampling")
+    unfold(page, "#presets-box")
+    unfold(page, "#words-box")
     save_voice(page, f"Anna {scheme}")
     speak(page, SENTENCE)
     page.evaluate("document.body.append(document.createElement('button'))")

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from studio.ui import strings
-from tests.e2e.conftest import Studio
+from tests.e2e.conftest import Studio, let_settle, unfold
 from tests.e2e.test_page import PLAYER, wait_heard, wait_status
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -51,6 +51,7 @@ def write(page: Page, selector: str, text: str) -> None:
 def open_tab(page: Page, name: str) -> None:
     press(page, f"[role=tab][data-tab-id={name}]")
     expect(page.locator(f"#{name}-tab")).to_be_visible()
+    let_settle(page)
 
 
 def speak(page: Page, text: str) -> str:
@@ -134,13 +135,13 @@ def test_the_keys_are_listed_and_escape_closes_the_list(page: Page):
 
 
 def test_a_preset_keeps_the_settings_and_a_changed_one_is_marked(page: Page):
-    page.click("#sampling > button")
+    unfold(page, "#sampling")
     field = page.get_by_label("number input for Temperature")
     default = field.input_value()
     field.fill("0.7")
     field.press("Tab")
     expect(page.locator("#setting-temperature")).to_have_class(re.compile("changed-setting"))
-    page.click("#presets-box > button")
+    unfold(page, "#presets-box")
     page.fill("#presets input", "Calm")
     page.press("#presets input", "Enter")
     page.click("#reset")
@@ -150,7 +151,7 @@ def test_a_preset_keeps_the_settings_and_a_changed_one_is_marked(page: Page):
     expect(field).to_have_value("0.7")
     page.reload()
     page.wait_for_selector("#seed input:placeholder-shown")
-    page.click("#sampling > button")
+    unfold(page, "#sampling")
     expect(page.get_by_label("number input for Temperature")).to_have_value("0.7")
 
 

@@ -12,7 +12,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 
 from studio.consent import STATEMENT
 from studio.ui import strings
-from tests.e2e.conftest import REPOSITORY, Studio, open_studio
+from tests.e2e.conftest import REPOSITORY, Studio, let_settle, open_studio
 from tests.e2e.test_page import wait_status
 
 pytestmark = pytest.mark.browser
@@ -23,6 +23,8 @@ SENTENCE = "The small boat is still tied to the pier."
 
 def open_tab(page: Page, name: str) -> None:
     page.get_by_role("tab", name=name, exact=True).click()
+    page.locator("[role=tabpanel]:visible").first.wait_for()
+    let_settle(page)
 
 
 def upload(page: Page, file: Path = CLIP) -> None:
