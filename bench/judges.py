@@ -23,7 +23,9 @@ from torch import Tensor, nn
 JUDGE_RATE_HZ = 16_000
 MIN_HZ, MAX_HZ = 60.0, 420.0
 FRAME, HOP = 1024, 320  # samples of the pitch judge
-LOUD_SHARE = 0.1  # of the loudest frame's power
+# A frame is loud beside the one that 5 of 100 pass: the very loudest are louder, and higher, the
+# longer a recording is.
+LOUD_SHARE, LOUD_PERCENTILE = 0.1, 95.0
 # Spellings and forms that sound alike; both sides are mapped.
 ALIKE = {
     "mr": "mister", "dr": "doctor", "ok": "okay", "grey": "gray", "theatre": "theater",
@@ -100,7 +102,8 @@ def median_pitch_hz(samples: np.ndarray, sample_rate_hz: int) -> float:
         clip, fmin=MIN_HZ, fmax=MAX_HZ, sr=JUDGE_RATE_HZ, frame_length=FRAME, hop_length=HOP
     )
     power = librosa.feature.rms(y=clip, frame_length=FRAME, hop_length=HOP)[0][: len(pitch)] ** 2
-    return float(np.median(pitch[: len(power)][power > LOUD_SHARE * power.max()]))
+    is_loud = power > LOUD_SHARE * np.percentile(power, LOUD_PERCENTILE)
+    return float(np.median(pitch[: len(power)][is_loud]))
 
 
 def at_rate(samples: np.ndarray, sample_rate_hz: int, wanted_hz: int) -> np.ndarray:

@@ -39,6 +39,17 @@ def test_pitch_is_heard() -> None:
         assert median_pitch_hz(tone.astype(np.float32), 44_100) == pytest.approx(hertz, rel=0.02)
 
 
+@pytest.mark.slow
+def test_one_cry_does_not_raise_the_pitch_of_all_that_is_spoken() -> None:
+    time_s = np.arange(44_100) / 44_100
+    # Where a voice is louder it is higher, too; one short cry is far above the rest.
+    tones = {hertz: np.sin(2 * np.pi * hertz * time_s) * hertz / 1000 for hertz in (120, 130, 140)}
+    talk = np.concatenate([*tones.values()] * 3)
+    cry = 2 * np.sin(2 * np.pi * 400 * time_s[:4_410])
+    for samples in (talk, np.concatenate([talk, cry])):
+        assert median_pitch_hz(samples, 44_100) == pytest.approx(130, rel=0.02)
+
+
 def test_a_result_tells_its_row() -> None:
     spoken = [
         Spoken("Yes.", "yes", 1.0, True, 0, 1, 0, 3),

@@ -1,10 +1,10 @@
 """A chapter of 20,000 characters in one request: complete, steady, and soon to be heard.
 
-It takes some 12 minutes on two quiet cores, half of them for listening.
+It takes some 9 minutes a seed on two quiet cores, most of them for listening.
 
     make load ARGS=tests/load/test_chapter.py
 
-The figures go to results/chapter.json.
+The figures go to results/chapter_seed_<seed>.json.
 """
 
 from __future__ import annotations
@@ -26,11 +26,17 @@ from engine.stream import SpokenChunk
 from tests.load.listening import clicks_at, flux
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-RESULTS = Path(__file__).parent / "results" / "chapter.json"
+RESULTS = Path(__file__).parent / "results"
 CHAPTER = REPOSITORY / "tests" / "fixtures" / "texts" / "chapter.txt"
 NUM_PARTS = 10
 # Every so many sentences one is spoken alone, to know how well single ones are understood.
 ALONE_EVERY = 6
+# The recogniser leaves out the first words of a clip that begins in the middle of speech.
+QUIET_S = 1.0
+
+
+def words_heard(hear: Transcriber, samples: np.ndarray, rate_hz: int) -> list[str]:
+    return plain_words(hear.hear(np.pad(samples, round(QUIET_S * rate_hz)), rate_hz))
 
 
 def words_of(
@@ -38,7 +44,7 @@ def words_of(
 ) -> list[list[str]]:
     """What is heard from the beginning of each chunk to that of the next: nothing is left out."""
     begins = [0, *(chunk.begin_sample for chunk in chunks[1:]), len(samples)]
-    return [plain_words(hear.hear(samples[begin:end], rate_hz)) for begin, end in pairwise(begins)]
+    return [words_heard(hear, samples[begin:end], rate_hz) for begin, end in pairwise(begins)]
 
 
 def share_of_letters(wanted: list[str], heard: list[str]) -> float:
@@ -49,14 +55,15 @@ def share_of_letters(wanted: list[str], heard: list[str]) -> float:
 
 @pytest.mark.load
 @pytest.mark.timeout(3600)
-def test_a_chapter_is_whole_and_steady() -> None:
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_chapter_is_whole_and_steady(seed: int) -> None:
     figures: dict[str, Any] = {"machine_was_loaded": loaded_reason()}
     text = CHAPTER.read_text(encoding="utf-8")
     assert len(text) >= 20_000
     hear = Transcriber()
     with Engine.open(REPOSITORY / "assets" / "nano", device="cpu") as engine:
         started_s = time.perf_counter()
-        stream = engine.speak(text, voice="heart", seed=1)
+        stream = engine.speak(text, voice="heart", seed=seed)
         pieces, first_s = [], 0.0
         for piece in stream:
             first_s = first_s or time.perf_counter() - started_s
@@ -67,10 +74,10 @@ def test_a_chapter_is_whole_and_steady() -> None:
         heard = words_of(hear, samples, rate_hz, chunks)
         single_edits, single_words, same_edits = 0, 0, 0
         for at in range(0, len(chunks), ALONE_EVERY):
-            alone, _ = engine.speak(chunks[at].text, voice="heart", seed=1 + at).read()
+            alone, _ = engine.speak(chunks[at].text, voice="heart", seed=seed + at).read()
             wanted = plain_words(chunks[at].text)
             single_words += len(wanted)
-            single_edits += num_edits(wanted, plain_words(hear.hear(alone, rate_hz)))
+            single_edits += num_edits(wanted, words_heard(hear, alone, rate_hz))
             same_edits += num_edits(wanted, heard[at])
         figures["machine"] = describe(engine.family.device)
 
@@ -107,6 +114,7 @@ def test_a_chapter_is_whole_and_steady() -> None:
     borders = np.cumsum([len(piece) for piece in pieces])[:-1].tolist()
 
     figures |= {
+        "seed": seed,
         "characters": len(text),
         "chunks": len(chunks),
         "audio_s": round(len(samples) / rate_hz, 1),
@@ -130,7 +138,8 @@ def test_a_chapter_is_whole_and_steady() -> None:
             for share, chunk, got in zip(shares, chunks, heard, strict=True)
         )[:8],
     }
-    RESULTS.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+    results = RESULTS / f"chapter_seed_{seed}.json"
+    results.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
 
     assert figures["least_share_of_letters_right"] >= 0.55
     assert figures["most_words_heard_per_word"] < 1.6
