@@ -53,7 +53,7 @@ def canary_file(audio: Path, tmp_path: Path) -> Path:
 def unguarded(path: Path, *options: str) -> bytes:
     """What FFmpeg with its own defaults makes of a file."""
     command = [ffmpeg_path(), "-v", "error", *options, "-i", str(path), "-f", "s16le", "-"]
-    return subprocess.run(command, capture_output=True, cwd=path.parent, timeout=20).stdout
+    return subprocess.run(command, capture_output=True, cwd=path.parent, timeout=120).stdout
 
 
 def test_an_unguarded_decoder_reads_the_neighbour_and_ours_does_not(
@@ -153,5 +153,6 @@ def test_silence_that_grows_a_hundredfold_is_refused_in_time(options: tuple[str,
     bomb = subprocess.run(make, capture_output=True, check=True).stdout
     assert len(bomb) < 1_000_000  # 58 MB when decoded
     with pytest.raises(InvalidRequest) as refused:
-        read_bytes(bomb, sample_rate_hz=RATE_HZ, limits=Limits(wall_s=5))
+        # In time of the processor: how long that lasts on the clock, a busy machine decides.
+        read_bytes(bomb, sample_rate_hz=RATE_HZ, limits=Limits(cpu_s=5, wall_s=120))
     assert "longer than 600 s" in refused.value.message

@@ -47,6 +47,7 @@ def test_damaged_headers_are_used_or_refused(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_many_more_damaged_headers_are_used_or_refused(
     container: str, recordings: list[bytes], temporary: Path
 ) -> None:

@@ -118,9 +118,7 @@ def refusal(text: str, media_root: Path | None) -> str:
 @pytest.mark.parametrize("attack", ATTACKS, ids=ascii)
 def test_every_way_out_ends_in_the_one_sentence(attack: str, media_root: Path) -> None:
     text = attack.format(root=media_root, parent=media_root.parent)
-    begin_s = time.monotonic()
-    message = refusal(text, media_root)
-    assert time.monotonic() - begin_s < 1  # a FIFO without a writer must not wait
+    message = refusal(text, media_root)  # a FIFO without a writer would be waited for without end
     assert message == refusal("absent.wav", media_root) == refusal("x", None)
     assert str(media_root) not in message and "secret" not in message
 
@@ -160,9 +158,12 @@ def test_a_link_swapped_in_at_the_wrong_moment_is_never_followed(
     swapper = threading.Thread(target=swap)
     swapper.start()
     opened, refused = 0, 0
-    end_s = time.monotonic() + 1
+    begin_s = time.monotonic()
     try:
-        while time.monotonic() < end_s:
+        # Until the race was really run, however seldom one of the two threads gets a turn.
+        while (age_s := time.monotonic() - begin_s) < 60:
+            if age_s > 1 and opened and refused:
+                break
             try:
                 with open_local("inside/ok.wav", media_root) as file:
                     assert file.read() == b"recording"

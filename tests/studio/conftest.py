@@ -73,14 +73,14 @@ def serving() -> Callable[[FastAPI], AbstractContextManager[str]]:
             thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
             thread.start()
             try:
-                deadline_s = time.monotonic() + 10
+                deadline_s = time.monotonic() + 60
                 while not server.started:
                     assert time.monotonic() < deadline_s, "the server did not start"
                     time.sleep(0.002)
                 yield f"http://127.0.0.1:{listener.getsockname()[1]}"
             finally:
                 server.should_exit = server.force_exit = True
-                thread.join(10)
+                thread.join(60)
 
     return serve
 

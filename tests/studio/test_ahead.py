@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
 from contextlib import aclosing
 from functools import partial
 
@@ -53,10 +55,15 @@ def test_what_runs_ends_with_its_taker_even_in_another_task():
 
 
 def test_a_cancelled_taker_loses_nothing_that_a_thread_gives():
-    given, let_go = [], []
+    given, let_go, has_begun = [], [], threading.Event()
+
+    def give() -> str:
+        has_begun.set()
+        time.sleep(0.05)
+        return "slot"
 
     async def job() -> None:
-        given.append(await run_sync(lambda: __import__("time").sleep(0.05) or "slot"))
+        given.append(await run_sync(give))
         try:
             await anyio.sleep(60)
         finally:
@@ -69,7 +76,8 @@ def test_a_cancelled_taker_loses_nothing_that_a_thread_gives():
                     pass
 
         taker = asyncio.ensure_future(take())
-        await asyncio.sleep(0.01)
+        while not has_begun.is_set():
+            await asyncio.sleep(0.001)
         taker.cancel()
         with pytest.raises(asyncio.CancelledError):
             await taker

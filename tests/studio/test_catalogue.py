@@ -65,7 +65,10 @@ def test_what_was_deleted_is_in_no_file_any_more(catalogue):
         assert CANARY.encode() not in path.read_bytes(), path.name
 
 
-def test_many_threads_write_without_losing_anything(catalogue):
+def test_many_threads_write_without_losing_anything(catalogue, monkeypatch):
+    # How long one waits for the others is a matter of the disk.
+    monkeypatch.setattr("studio.catalogue.BUSY_S", 120.0)
+
     def write(thread: int) -> None:
         for number in range(8):
             with catalogue.writing() as db:

@@ -11,7 +11,7 @@ from studio.front import Front
 
 
 def until(condition) -> None:
-    for _ in range(1000):
+    for _ in range(12_000):
         if condition():
             return
         threading.Event().wait(0.005)
@@ -32,7 +32,7 @@ def test_while_it_opens_everything_says_so_and_then_the_studio_answers():
     app.get("/health")(lambda: {"status": "healthy"})
 
     def open_studio():
-        may_open.wait(10)
+        may_open.wait(60)
         return app, "the engine"
 
     with TestClient(Front(open_studio, seen.append)) as client:
@@ -60,7 +60,7 @@ def test_a_studio_that_cannot_be_opened_ends_the_server(error):
     front = Front(open_studio, lambda engine: None)
     front.on_failure = failed.set
     with TestClient(front) as client:
-        assert failed.wait(5)
+        assert failed.wait(60)
         assert client.get("/ready").status_code == 503
     assert front.error is error
 

@@ -22,7 +22,7 @@ def test_the_python_example_gives_the_samples_of_the_route(client, wav, tmp_path
         cwd=REPOSITORY,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=240,
     )
     assert done.returncode == 0, done.stderr[-2000:]
     assert re.fullmatch(r"(\d+ samples\n){2,}", done.stdout)

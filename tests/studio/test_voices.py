@@ -267,7 +267,9 @@ def test_64_at_once_keep_the_library_whole(tmp_path_factory, seed):
         except (Conflict, NotFound):
             return what, None
 
-    with ThreadPoolExecutor(64) as threads:
+    with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(64) as threads:
+        # How long one waits for the others is a matter of the disk.
+        patch.setattr("studio.catalogue.BUSY_S", 120.0)
         done = list(threads.map(work, range(64)))
     left = {voice.id for voice in check_whole(catalogue, library, *owners)}
     added, deleted = ({i for kind, i in done if kind == w and i} for w in ("add", "delete"))
@@ -310,17 +312,18 @@ def kill_writers(folder: Path, times: int) -> int:
             text=True,
         )
         assert writer.stdout is not None
-        first = writer.stdout.readline().strip()
+        # At least so much is finished, however slow the machine is.
+        lines = [writer.stdout.readline().strip() for _ in range(chance.randrange(2, 9))]
         time.sleep(chance.uniform(0, 0.05))
         writer.send_signal(signal.SIGKILL)
         ids, deleted = [], set()
-        for line in [first, *writer.stdout.read().splitlines()]:
+        for line in [*lines, *writer.stdout.read().splitlines()]:
             if line.startswith("-"):
                 deleted.add(int(line[1:]))
             else:
                 ids.append(line)
-        writer.wait(10)
-        assert first.startswith("voice_")
+        writer.wait(60)
+        assert lines[0].startswith("voice_")
         finished |= {voice_id for number, voice_id in enumerate(ids) if number not in deleted}
         # One that was being deleted may be gone though nobody was told.
         unsure = {ids[n - 1] for n in range(2, len(ids), 3) if n - 1 not in deleted}
@@ -339,6 +342,7 @@ def test_a_killed_writer_loses_no_finished_voice_and_leaves_no_half_one(tmp_path
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_a_writer_killed_a_hundred_times_loses_nothing(tmp_path):
     assert kill_writers(tmp_path / "data", 100) > 200
 

@@ -3,7 +3,6 @@
 import base64
 import io
 import json
-import time
 
 import av
 import openai
@@ -12,10 +11,10 @@ import pytest
 from studio.media.encode import FORMATS
 from studio.server import create_api
 from studio.settings import Settings
+from tests.studio.api.test_live import LONG, SOON_S, is_idle, until
 
 SHORT = {"max_new_tokens": 20, "seed": 3}
 HEARD_S = 12 / 25  # of those 20 rows 8 are delay; a frame is 40 ms
-LONG = "The small boat is still tied to the old wooden pier. " * 12
 
 
 @pytest.fixture(scope="module")
@@ -193,6 +192,7 @@ def test_an_id_in_use_is_a_conflict_and_not_retried(ai, engine, monkeypatch):
         with pytest.raises(openai.ConflictError) as caught:
             speak(ai, extra_headers=named)
         assert caught.value.code == "request_id_in_use" and len(sent) == 1
+    until(lambda: is_idle(engine))
 
 
 def test_closing_in_the_middle_frees_the_slot(ai, engine):
@@ -200,11 +200,8 @@ def test_closing_in_the_middle_frees_the_slot(ai, engine):
     with ai.audio.speech.with_streaming_response.create(**fields) as response:
         pieces = response.iter_bytes(100)
         assert next(pieces)
-        assert engine.stats.num_live == 1
-    deadline_s = time.monotonic() + 0.5
-    while engine.stats.num_live:
-        assert time.monotonic() < deadline_s, "the slot is still taken"
-        time.sleep(0.005)
+        until(lambda: engine.stats.num_live == 1)
+    assert until(lambda: is_idle(engine)) < SOON_S, "the slot is still taken"
 
 
 def test_models_are_listed_at_both_doors(ai, sglang):

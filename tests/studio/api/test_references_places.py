@@ -9,7 +9,6 @@ import json
 import os
 import signal
 import socket
-import statistics
 import struct
 import sys
 import tempfile
@@ -155,8 +154,8 @@ def test_an_open_port_of_ours_takes_as_long_to_refuse_as_a_closed_one(
             begin_s = time.perf_counter()
             ask(place)
             waits_s[place].append(time.perf_counter() - begin_s)
-    # The quicker quarter: a busy machine only ever adds.
-    quick_s = [statistics.quantiles(waits, n=4)[0] for waits in waits_s.values()]
+    # The quickest: a busy machine only ever adds.
+    quick_s = [min(waits) for waits in waits_s.values()]
     assert max(quick_s) - min(quick_s) < 0.02
     assert canary.visits == []
 
@@ -228,7 +227,7 @@ def test_what_exists_outside_takes_as_long_to_refuse_as_what_does_not(
             begin_s = time.perf_counter()
             ask(place)
             waits_s[place].append(time.perf_counter() - begin_s)
-    quick_s = [statistics.quantiles(waits, n=4)[0] for waits in waits_s.values()]
+    quick_s = [min(waits) for waits in waits_s.values()]
     assert max(quick_s) - min(quick_s) < 0.02
 
 
@@ -237,7 +236,7 @@ def test_what_exists_outside_takes_as_long_to_refuse_as_what_does_not(
 
 def sending(address: str, **fields: object) -> http.client.HTTPConnection:
     parts = urlsplit(address)
-    connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=30)
+    connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=120)
     reference = base64.b64encode(CONTROL.read_bytes()).decode()
     body = json.dumps(SHORT | {"ref_audio": reference} | fields)
     connection.request("POST", "/v1/audio/speech", body, {"Content-Type": "application/json"})
@@ -245,7 +244,7 @@ def sending(address: str, **fields: object) -> http.client.HTTPConnection:
 
 
 def until(condition: Callable[[], T]) -> T:
-    deadline_s = time.monotonic() + 15
+    deadline_s = time.monotonic() + 60
     while not (found := condition()):
         assert time.monotonic() < deadline_s, "it did not come about"
         time.sleep(0.005)
@@ -300,13 +299,13 @@ def test_nothing_is_left_of_a_client_that_leaves_in_the_middle_of_its_upload(
     head = (
         f"POST /v1/audio/speech HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(body)}\r\n\r\n"
     )
-    connection = socket.create_connection((parts.hostname, parts.port), timeout=10)
+    connection = socket.create_connection((parts.hostname, parts.port), timeout=120)
     connection.sendall(head.encode() + body[: round(share * len(body))].encode())
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     connection.close()
     with contextlib.closing(sending(server)) as after:  # the others are still served
         assert after.getresponse().status == 200
-    assert list(temporary.iterdir()) == []
+    until(lambda: list(temporary.iterdir()) == [])
 
 
 @only_linux
@@ -347,10 +346,14 @@ def test_two_recordings_are_decoded_at_once_and_no_more(
         for _ in range(4):
             stack.callback(sending(server).close)
         until(lambda: len(decoders()) == 2)
-        time.sleep(0.3)
-        assert len(decoders()) == 2
-    for _ in range(4):  # the clients have left, so the other two are not even begun
+        end_s, most = time.monotonic() + 0.3, 0
+        while time.monotonic() < end_s:  # one look may fall between two programs of a process
+            most = max(most, len(decoders()))
+        assert most <= 2
+
+    def is_over() -> bool:
         for process in decoders():
             kill(process)
-        time.sleep(0.05)
-    until(lambda: not decoders() and list(temporary.iterdir()) == [])
+        return not decoders() and list(temporary.iterdir()) == []
+
+    until(is_over)

@@ -21,6 +21,7 @@ REFERENCES = ("AmericanMale.mp3", "BritishFemale.mp3")
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_eight_colours_at_once_keep_their_words_lengths_and_voices(server, engine, shared_folder):
     files = [(shared_folder / "voices" / name).read_bytes() for name in REFERENCES]
     own_rate_hz = engine.encoder.sample_rate_hz
@@ -56,4 +57,4 @@ def test_eight_colours_at_once_keep_their_words_lengths_and_voices(server, engin
             for index in (number % 2, 1 - number % 2)
         )
         assert own > other, (colour, own, other)
-    assert httpx.get(f"{server}/health").json()["status"] == "healthy"
+    assert httpx.get(f"{server}/health", timeout=60).json()["status"] == "healthy"

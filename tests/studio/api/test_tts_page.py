@@ -6,7 +6,6 @@ import base64
 import contextlib
 import io
 import json
-import time
 from uuid import uuid4
 
 import httpx
@@ -82,10 +81,8 @@ def test_the_page_works_from_the_first_look_to_a_stop(page, engine, recording):
     # STOP: the page aborts its request, and the slot is free at once.
     with generate(page, text=LONG, max_tokens=2048, speaker_embedding_id=ann["id"]) as answer:
         next(answer.iter_raw())
-        assert engine.stats.num_live == 1
-        start_s = time.monotonic()
+        until(lambda: engine.stats.num_live == 1)
     assert until(lambda: is_idle(engine)) < SOON_S
-    assert time.monotonic() - start_s < 1
 
 
 def test_a_page_is_told_what_is_wrong_in_words(page):

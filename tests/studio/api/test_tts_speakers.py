@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import io
 import json
-import statistics
 import time
 from urllib.parse import quote
 
@@ -199,7 +198,8 @@ def test_what_belongs_to_somebody_else_is_answered_like_what_does_not_exist(ann,
         start_s = time.perf_counter()
         ben.get(f"/tts/speakers/{speaker_id}/preview")
         times_ms[speaker_id].append(1e3 * (time.perf_counter() - start_s))
-    assert abs(statistics.median(times_ms[taken]) - statistics.median(times_ms[missing])) < 20
+    # The quickest of each: a busy machine only ever adds.
+    assert abs(min(times_ms[taken]) - min(times_ms[missing])) < 20
     assert ann.get(f"/tts/speakers/{taken}/preview").is_success
 
 

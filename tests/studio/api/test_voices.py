@@ -90,13 +90,13 @@ def test_a_voice_is_used_by_name_after_a_restart(engine, tmp_path, serving, reco
     ask = {"input": "Hello.", "seed": 1, "max_new_tokens": 12, "response_format": "pcm"}
     with (
         serving(create_api(engine, Settings(data=tmp_path))) as address,
-        httpx.Client(base_url=address) as api,
+        httpx.Client(base_url=address, timeout=120) as api,
     ):
         made(send(api, recording))
         expected = api.post("/v1/audio/speech", json=ask | {"ref_audio": data_uri}).content
     with (
         serving(create_api(engine, Settings(data=tmp_path))) as address,
-        httpx.Client(base_url=address) as api,
+        httpx.Client(base_url=address, timeout=120) as api,
     ):
         spoken = api.post("/v1/audio/speech", json=ask | {"voice": "anna"})
         assert spoken.status_code == 200 and spoken.headers["X-Voice"] == "Anna"

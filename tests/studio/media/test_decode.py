@@ -55,7 +55,7 @@ def limited(*command: str, memory_bytes: int = 1 << 29) -> str:
         env={"SECRET": "1"},
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=120,
     )
     return finished.stdout + finished.stderr
 
@@ -155,20 +155,21 @@ def test_a_decoder_that_spins_is_ended_by_its_cpu_limit(audio: Path, play_decode
     play_decoder("while True: pass")
     begin_s = time.monotonic()
     with pytest.raises(DecodeError, match="memory or time"):
-        decode_file(audio / "ref_control_16k_mono.wav", Limits(cpu_s=1, wall_s=30))
-    assert time.monotonic() - begin_s < 15
+        decode_file(audio / "ref_control_16k_mono.wav", Limits(cpu_s=1, wall_s=60))
+    assert time.monotonic() - begin_s < 30
 
 
 @only_posix
 @pytest.mark.parametrize("statements", [(SLEEP,), (WRITE_HEADER, SLEEP)])
 def test_a_decoder_that_hangs_is_ended_by_the_wall_clock(
-    statements: tuple[str, ...], audio: Path, play_decoder
+    statements: tuple[str, ...], audio: Path, temporary: Path, play_decoder
 ) -> None:
     play_decoder(*statements)
     begin_s = time.monotonic()
     with pytest.raises(DecodeError, match="takes too long"):
         decode_file(audio / "ref_control_16k_mono.wav", Limits(wall_s=0.3))
-    assert time.monotonic() - begin_s < 5
+    assert time.monotonic() - begin_s < 30  # half of what it would sleep
+    assert list(temporary.iterdir()) == []
 
 
 @only_posix
@@ -234,24 +235,28 @@ def test_nothing_is_left_in_the_temporary_folder(
 
 @only_posix
 def test_the_working_folder_is_private_empty_and_gone_after_a_kill(
-    audio: Path, temporary: Path, play_decoder
+    audio: Path, tmp_path: Path, temporary: Path, play_decoder
 ) -> None:
-    play_decoder(SLEEP)
+    seen = tmp_path / "seen"
+    play_decoder(f"while not os.path.exists({str(seen)!r}): time.sleep(0.01)", KILL)
     outcome = []
 
     def run() -> None:
         with pytest.raises(DecodeError):
-            decode_file(audio / "ref_control_16k_mono.wav", Limits(wall_s=1.0))
+            decode_file(audio / "ref_control_16k_mono.wav", Limits(wall_s=60))
         outcome.append("refused")
 
     worker = threading.Thread(target=run)
     worker.start()
-    deadline_s = time.monotonic() + 5
-    while not (folders := list(temporary.iterdir())) and time.monotonic() < deadline_s:
-        time.sleep(0.01)
-    assert [stat.S_IMODE(folder.stat().st_mode) for folder in folders] == [0o700]
-    assert list(folders[0].iterdir()) == []
-    worker.join()
+    try:
+        deadline_s = time.monotonic() + 50
+        while not (folders := list(temporary.iterdir())) and time.monotonic() < deadline_s:
+            time.sleep(0.01)
+        assert [stat.S_IMODE(folder.stat().st_mode) for folder in folders] == [0o700]
+        assert list(folders[0].iterdir()) == []
+    finally:
+        seen.touch()
+        worker.join()
     assert outcome == ["refused"]
     assert list(temporary.iterdir()) == []
 

@@ -17,6 +17,8 @@ from engine import InvalidReference
 from studio.media.fetch import FetchPolicy, fetch_url
 
 BODY = bytes(range(256)) * 40
+# More than a short time limit ever takes on a busy machine, less than the usual ones.
+SOON_S = 8.0
 LENGTH = f"Content-Length: {len(BODY)}\r\n".encode()
 OK = b"HTTP/1.1 200 OK\r\n"
 
@@ -47,7 +49,7 @@ def serve(answer: Callable[[socket.socket], None]) -> Iterator[tuple[str, list[b
     finally:
         listener.shutdown(socket.SHUT_RDWR)
         listener.close()
-        worker.join(timeout=5)
+        worker.join(timeout=60)
 
 
 def send(*parts: bytes) -> Callable[[socket.socket], None]:
@@ -67,6 +69,7 @@ def drip(begin: bytes, piece: bytes, pause_s: float) -> Callable[[socket.socket]
 
 
 def policy_for(address: str, **limits: float) -> FetchPolicy:
+    limits = {"connect_s": 60.0, "total_s": 60.0} | limits  # for a busy machine
     return FetchPolicy(allows_public=False, allowed_hosts=frozenset({address}), **limits)  # type: ignore[arg-type]
 
 
@@ -155,7 +158,7 @@ def test_a_misbehaving_server_is_refused_with_the_one_sentence(
     answer: Callable[[socket.socket], None],
 ) -> None:
     with serve(answer) as (address, _):
-        policy = policy_for(address, total_s=5.0)
+        policy = policy_for(address)
         message = refusal(f"http://{address}/", policy)
     assert message == refusal("http://", policy)
 
@@ -167,7 +170,7 @@ def test_a_misbehaving_server_is_refused_with_the_one_sentence(
         drip(OK + b"X: ", b"x", 0.05),
         drip(OK + b"Content-Length: 5000\r\n\r\n", b"x", 0.05),
         drip(OK + b"Connection: close\r\n\r\n", b"x", 0.05),
-        lambda connection: time.sleep(1),
+        lambda connection: connection.recv(1),  # until the other side is gone
     ],
     ids=["status", "headers", "body", "body without length", "silent"],
 )
@@ -177,14 +180,14 @@ def test_a_server_that_dawdles_is_left_when_the_time_is_up(
     with serve(answer) as (address, _):
         begin_s = time.monotonic()
         refusal(f"http://{address}/", policy_for(address, total_s=0.4))
-        assert time.monotonic() - begin_s < 2
+        assert time.monotonic() - begin_s < SOON_S
 
 
 def test_a_dawdling_tls_handshake_is_left_too() -> None:
     with serve(drip(b"\x16\x03\x03\x40\x00", b"\x02", 0.05)) as (address, _):
         begin_s = time.monotonic()
         refusal(f"https://{address}/", policy_for(address, total_s=0.4, connect_s=0.3))
-        assert time.monotonic() - begin_s < 2
+        assert time.monotonic() - begin_s < SOON_S
 
 
 def test_the_name_is_kept_in_host_and_tls_while_the_checked_address_is_dialled() -> None:
@@ -217,23 +220,31 @@ def test_a_certificate_that_nobody_signed_is_refused(tmp_path: Path) -> None:
         worker.start()
         address = f"127.0.0.1:{listener.getsockname()[1]}"
         refusal(f"https://{address}/", policy_for(address))
-        worker.join(timeout=5)
+        worker.join(timeout=60)
     assert sent == []
 
 
 def test_a_dawdling_name_server_is_left_too() -> None:
-    policy = FetchPolicy(allows_public=True, connect_s=0.2)
-    begin_s = time.monotonic()
+    policy = FetchPolicy(allows_public=True, connect_s=0.2, total_s=120)
+    is_over, answered = threading.Event(), []
+
+    def dawdle(*_: object) -> list[str]:
+        is_over.wait(60)
+        answered.append(True)
+        return []
+
     with pytest.raises(InvalidReference):
-        list(fetch_url("http://slow.example/", policy, resolve=lambda *_: time.sleep(1) or []))
-    assert time.monotonic() - begin_s < 0.9
+        list(fetch_url("http://slow.example/", policy, resolve=dawdle))
+    assert answered == []
+    is_over.set()
 
 
 def test_a_port_that_nobody_listens_on_is_the_same_sentence() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        address = f"127.0.0.1:{listener.getsockname()[1]}"
-    policy = policy_for(address)
-    assert refusal(f"http://{address}/", policy) == refusal("http://10.0.0.1/", policy)
+    with socket.socket() as bound:  # and does not listen: no other server gets this port
+        bound.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{bound.getsockname()[1]}"
+        policy = policy_for(address)
+        assert refusal(f"http://{address}/", policy) == refusal("http://10.0.0.1/", policy)
 
 
 def test_the_connection_is_closed_when_the_reader_stops(tmp_path: Path) -> None:
@@ -251,4 +262,4 @@ def test_the_connection_is_closed_when_the_reader_stops(tmp_path: Path) -> None:
         pieces = fetch_url(f"http://{address}/", policy_for(address))
         next(pieces)
         pieces.close()
-        assert gone.wait(5)
+        assert gone.wait(60)

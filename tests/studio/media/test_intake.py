@@ -4,7 +4,6 @@ import base64
 import hashlib
 import json
 import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -40,6 +39,11 @@ def status_of(result: Reference | InvalidRequest) -> int:
     return 413 if isinstance(result, TooLarge) else 400 if isinstance(result, Exception) else 200
 
 
+def processor_time_s() -> float:
+    """Of this process and of its children that have ended."""
+    return sum(os.times()[:4])
+
+
 def codes(reference: Reference) -> list[str]:
     return [note.code for note in reference.report.notes]
 
@@ -48,10 +52,10 @@ def codes(reference: Reference) -> list[str]:
 def test_every_recording_from_the_field_gives_what_the_manifest_says(
     entry: dict, audio: Path, temporary: Path
 ) -> None:
-    begin_s = time.monotonic()
+    before_s = processor_time_s()
     with memory_growth() as growth:
         result = outcome(audio / entry["file"])
-    assert time.monotonic() - begin_s < 3
+    assert processor_time_s() - before_s < 3  # not the clock's: the machine may be busy
     assert growth.peak_bytes < 100e6
     assert status_of(result) == entry["http"], result
     assert list(temporary.iterdir()) == []
@@ -248,14 +252,11 @@ def test_a_client_that_goes_away_leaves_nothing_behind(audio: Path, temporary: P
 
 @pytest.mark.skipif(os.name != "posix", reason="processor time is measured on POSIX")
 def test_a_usual_recording_takes_far_less_than_half_a_second_of_one_core(audio: Path) -> None:
-    def used_s() -> float:
-        return sum(os.times()[:4])  # user and system, of this process and of its children
-
     data = (audio / "ref_phone_aac_moov_end_27s.m4a").read_bytes()
-    before_s = used_s()
+    before_s = processor_time_s()
     for _ in range(4):
         read_bytes(data, sample_rate_hz=RATE_HZ)
-    assert (used_s() - before_s) / 4 < 0.5  # 0.15 s measured
+    assert (processor_time_s() - before_s) / 4 < 0.5  # 0.15 s measured
 
 
 @pytest.mark.skipif(not can_measure_growth, reason="the peak of memory is measured on Linux")

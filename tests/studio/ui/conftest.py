@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -58,8 +59,8 @@ class Page:
         """What Gradio hands to a handler: here with the visitor's cookie."""
         return page_request({COOKIE: self.signed}, client=self.client)
 
-    def press(self, **changed: Any) -> AsyncIterator[Update]:
-        """Speak, with the page's own defaults but for ``changed``."""
+    async def press(self, **changed: Any) -> AsyncGenerator[Update, None]:
+        """Speak, with the page's own defaults but for ``changed``, and then be ready again."""
         values: dict[str, Any] = {
             "player": "",
             "text": TEXT,
@@ -73,7 +74,13 @@ class Page:
         }
         values |= changed
         settings = [setting.default for setting in self.view.settings]
-        return self.handlers.speak(self.request, "", *values.values(), *settings)
+        press = None
+        spoken = self.handlers.speak(self.request, "", *values.values(), *settings)
+        async with aclosing(spoken) as updates:
+            async for update in updates:
+                press = update.get(self.view.press, press)
+                yield update
+        yield self.handlers.performance.ready(press)
 
     def run(self, updates: AsyncIterator[Update] | Awaitable[Update]) -> list[Update]:
         """All updates of a handler, in order; the last value of each component is ``shown``."""
