@@ -13,7 +13,7 @@ import json
 import time
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyloudnorm
@@ -31,26 +31,53 @@ CHAPTER = REPOSITORY / "tests" / "fixtures" / "texts" / "chapter.txt"
 NUM_PARTS = 10
 # Every so many sentences one is spoken alone, to know how well single ones are understood.
 ALONE_EVERY = 6
-# The recogniser leaves out the first words of a clip that begins in the middle of speech.
+# A sentence heard this well is there; another is heard a second time, with quiet around it, because
+# the recogniser now and then leaves out the first words of a clip, with quiet or without.
+SURE_SHARE = 0.75
 QUIET_S = 1.0
 
 
-def words_heard(hear: Transcriber, samples: np.ndarray, rate_hz: int) -> list[str]:
-    return plain_words(hear.hear(np.pad(samples, round(QUIET_S * rate_hz)), rate_hz))
-
-
-def words_of(
-    hear: Transcriber, samples: np.ndarray, rate_hz: int, chunks: list[SpokenChunk]
-) -> list[list[str]]:
-    """What is heard from the beginning of each chunk to that of the next: nothing is left out."""
-    begins = [0, *(chunk.begin_sample for chunk in chunks[1:]), len(samples)]
-    return [words_heard(hear, samples[begin:end], rate_hz) for begin, end in pairwise(begins)]
+def words_of(hear: Transcriber, clip: np.ndarray, rate_hz: int) -> list[str]:
+    return plain_words(hear.hear(clip, rate_hz))
 
 
 def share_of_letters(wanted: list[str], heard: list[str]) -> float:
     """How much of a sentence's letters is heard in its place, whatever words they make."""
     one, other = "".join(wanted), "".join(heard)
     return 1 - num_edits(one, other) / max(len(one), len(other), 1)
+
+
+class Place(NamedTuple):
+    """What is heard from the beginning of a sentence to that of the next."""
+
+    text: str
+    heard: list[str]  # of the clip as it is
+    best: list[str]  # of two hearings the one that has more of the sentence
+    share: float  # of its letters in the best
+    share_of_another: float  # the most that the best has of any other sentence, if not sure
+
+
+def places_of(
+    hear: Transcriber, samples: np.ndarray, rate_hz: int, chunks: list[SpokenChunk]
+) -> list[Place]:
+    """Every sentence in its place; nothing between two beginnings is left out."""
+    begins = [0, *(chunk.begin_sample for chunk in chunks[1:]), len(samples)]
+    written = [plain_words(chunk.text) for chunk in chunks]
+    places = []
+    for chunk, wanted, (begin, end) in zip(chunks, written, pairwise(begins), strict=True):
+        best = heard = words_of(hear, samples[begin:end], rate_hz)
+        share, another = share_of_letters(wanted, heard), 0.0
+        if share < SURE_SHARE:
+            padded = np.pad(samples[begin:end], round(QUIET_S * rate_hz))
+            best = max(
+                heard,
+                words_of(hear, padded, rate_hz),
+                key=lambda words: share_of_letters(wanted, words),
+            )
+            share = share_of_letters(wanted, best)
+            another = max(share_of_letters(words, best) for words in written if words != wanted)
+        places.append(Place(chunk.text, heard, best, share, another))
+    return places
 
 
 @pytest.mark.load
@@ -71,25 +98,26 @@ def test_a_chapter_is_whole_and_steady(seed: int) -> None:
         took_s = time.perf_counter() - started_s
         chunks, samples, rate_hz = stream.chunks_spoken, np.concatenate(pieces), 44_100
         assert stream.finish_reason is FinishReason.STOP
-        heard = words_of(hear, samples, rate_hz, chunks)
+        places = places_of(hear, samples, rate_hz, chunks)
         single_edits, single_words, same_edits = 0, 0, 0
         for at in range(0, len(chunks), ALONE_EVERY):
             alone, _ = engine.speak(chunks[at].text, voice="heart", seed=seed + at).read()
             wanted = plain_words(chunks[at].text)
             single_words += len(wanted)
-            single_edits += num_edits(wanted, words_heard(hear, alone, rate_hz))
-            same_edits += num_edits(wanted, heard[at])
+            single_edits += num_edits(wanted, words_of(hear, alone, rate_hz))
+            same_edits += num_edits(wanted, places[at].heard)
         figures["machine"] = describe(engine.family.device)
 
-    # Every sentence once: in its place its letters are heard, neither few of them nor twice. Of the
-    # eight heard worst, each has 0.66 or more of its own letters and at most 0.43 of another's.
+    # Every sentence once: what is heard in its place is nearer to it than to any other sentence of
+    # the chapter, and has at least half of its words and not many more than all.
     assert "".join("".join(c.text for c in chunks).split()) == "".join(text.split())
-    wanted_words = [plain_words(chunk.text) for chunk in chunks]
-    shares = list(map(share_of_letters, wanted_words, heard))
+    written = [plain_words(chunk.text) for chunk in chunks]
     lengths = [
-        len(got) / len(wanted) for wanted, got in zip(wanted_words, heard, strict=True) if wanted
+        len(place.best) / len(wanted)
+        for wanted, place in zip(written, places, strict=True)
+        if wanted
     ]
-    edits = sum(map(num_edits, wanted_words, heard))
+    edits = sum(num_edits(words, place.heard) for words, place in zip(written, places, strict=True))
 
     meter = pyloudnorm.Meter(rate_hz)
     spoken = [samples[c.begin_sample : c.end_sample].astype(np.float64) for c in chunks]
@@ -121,11 +149,14 @@ def test_a_chapter_is_whole_and_steady(seed: int) -> None:
         "took_s": round(took_s, 1),
         "first_sound_s": round(first_s, 3),
         "repairs": [list(repair) for repair in stream.repairs],
-        "word_error_percent": round(100 * edits / sum(map(len, wanted_words)), 2),
+        "word_error_percent": round(100 * edits / sum(map(len, written)), 2),
         "word_error_percent_of_every_6th": round(100 * same_edits / single_words, 2),
         "word_error_percent_of_those_alone": round(100 * single_edits / single_words, 2),
-        "least_share_of_letters_right": round(min(shares), 2),
-        "most_words_heard_per_word": round(max(lengths), 2),
+        "least_share_of_letters_right": round(min(place.share for place in places), 2),
+        "least_lead_over_another_sentence": round(
+            min(place.share - place.share_of_another for place in places), 2
+        ),
+        "words_heard_per_word": [round(min(lengths), 2), round(max(lengths), 2)],
         "loudness_spread_lu": round(float(np.ptp(loudness)), 2),
         "loudness_from_first_lu": round(float(np.abs(loudness - loudness[0]).max()), 2),
         "pitch_hz": round(whole_pitch, 1),
@@ -134,15 +165,20 @@ def test_a_chapter_is_whole_and_steady(seed: int) -> None:
         "flux_elsewhere_p99": round(float(elsewhere), 2),
         "clicks_at_chunk_borders": clicks_at(samples, borders, rate_hz),
         "worst": sorted(
-            (round(share, 2), chunk.text, " ".join(got))
-            for share, chunk, got in zip(shares, chunks, heard, strict=True)
+            (
+                round(place.share, 2),
+                round(place.share_of_another, 2),
+                place.text,
+                " ".join(place.best),
+            )
+            for place in places
         )[:8],
     }
     results = RESULTS / f"chapter_seed_{seed}.json"
     results.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
 
-    assert figures["least_share_of_letters_right"] >= 0.55
-    assert figures["most_words_heard_per_word"] < 1.6
+    assert all(place.share > place.share_of_another for place in places)
+    assert min(lengths) >= 0.5 and max(lengths) < 1.6
     assert single_edits == 0 or same_edits <= 1.3 * single_edits + 3
     assert figures["loudness_spread_lu"] <= 1.5
     assert all(abs(pitch / whole_pitch - 1) <= 0.05 for pitch in pitches)
