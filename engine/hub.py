@@ -33,6 +33,9 @@ PINNED = {"Zyphra/ZONOS2": "65f1e80f94b599d474bb6af9094a803dc52f60bd"}
 # Repositories that nobody can open from what is public, by lower-case name, and what is missing.
 UNREADABLE = dict.fromkeys(("zyphra/zonos3-mini", "zyphra/zonos3-mini-hf"), missing_facts())
 
+# It holds one model in several precisions, so that one of its files has to be chosen.
+GGUF_REPOSITORY = "Zyphra/ZONOS2-GGUF"
+
 CODEC_REPOSITORY = "descript/dac_44khz"
 ENCODER_REPOSITORY = "marksverdhei/Qwen3-Voice-Embedding-12Hz-1.7B"
 
@@ -108,6 +111,12 @@ def locate(
         raise CheckpointError(
             f"model: {name} cannot be opened yet, because its pages leave open what reading it"
             f" needs: {missing}; choose another model, such as Zyphra/ZONOS2."
+        )
+
+    if name.lower() == GGUF_REPOSITORY.lower():
+        raise CheckpointError(
+            f"model: {name} holds several GGUF files; fetch one with `hf download {GGUF_REPOSITORY}"
+            " zonos2-q8_0.gguf --local-dir FOLDER` and open FOLDER/zonos2-q8_0.gguf."
         )
 
     def fetched(repository: str, wanted: Wanted, check: Check | None = None) -> Path:

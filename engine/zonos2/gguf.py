@@ -7,8 +7,9 @@
 - A tensor is dequantised one matrix after the other into its place, so nothing is held twice.
 - Every tensor must be there in the shape that the metadata give it: a file whose layers were pruned
   to different numbers of experts is refused. The router's width is no metadata, but a shape.
-- No such file says what its control ids mean: see ``config.read_params``.
-- Source: spec/zonos2.md 1.4.
+- No such file says what its control ids mean (the keys ``zonos2.cond.*`` are spoken of there, but
+  neither written nor read): see ``config.read_params``.
+- Source: spec/zonos2.md 1.4, and the layout that the converter of zonos2.cpp writes.
 """
 
 from __future__ import annotations
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from gguf import GGUFReader, ReaderTensor
 
 ARCHITECTURE = "zonos2"
-# What the model computes with and no checkpoint of ours declares.
-QK_NORM_EPS = 1e-6
 
 # Our names -> the file's: one tensor, or two that lie in ours as ``_halves`` says.
 _NAMES: Mapping[str, tuple[str, ...]] = {
@@ -113,6 +112,8 @@ class GgufFile:
 
     def params(self) -> dict[str, Any]:
         """The metadata under the keys of params.json; raises ``CheckpointError`` naming a key."""
+        from engine.zonos2.attention import QK_NORM_EPS  # which itself reads the configuration
+
         used = self._value("expert_used_count_per_layer", lambda found: [int(n) for n in found])
         num_layers, num_experts = self._value("block_count", int), self._value("expert_count", int)
         with_experts = [layer for layer, count in enumerate(used) if count]
@@ -175,7 +176,7 @@ class GgufFile:
             one_row = tensor.data.reshape(-1, tensor.data.shape[-1])[:1]
             try:
                 _wide(one_row, tensor)
-            except NotImplementedError:
+            except RuntimeError:  # the package knows no way back
                 raise CheckpointError(
                     f"model: {tensor.name} in {self.name} is stored as {tensor.tensor_type.name},"
                     " which the package gguf cannot read back; choose another quantisation."
@@ -227,6 +228,8 @@ def _read(path: Path) -> GGUFReader:
         ) from None
     try:
         reader = GGUFReader(path)
+        for field in reader.fields.values():
+            field.contents()  # each can be read, now and later
     except Exception as error:  # of many types, depending on where the bytes stop making sense
         told = (str(error) or type(error).__name__).splitlines()[0][:160]
         raise CheckpointError(

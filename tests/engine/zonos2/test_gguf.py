@@ -81,6 +81,18 @@ def folder(place: Path, weights: dict[str, Tensor]) -> Path:
     return as_folder(place / "release", weights)
 
 
+@pytest.fixture(scope="module")
+def wide(place: Path, q4_k: Path) -> Path:
+    """The weights of the quantised file, dequantised, as the release keeps its own."""
+    return as_folder(place / "wide", release_tensors(read_gguf(q4_k), PARAMS))
+
+
+@pytest.fixture(scope="module")
+def meant(folder: Path) -> Tensor:
+    """The logits of the release's own weights."""
+    return logits(opened(folder))
+
+
 def as_folder(folder: Path, weights: dict[str, Tensor]) -> Path:
     folder.mkdir()
     (folder / "params.json").write_text(json.dumps(PARAMS))
@@ -107,9 +119,9 @@ def logits(model: Backbone) -> Tensor:
     return model.head(model(x, torch.arange(24)[None], causal_attend))
 
 
-def refusal(path: Path, **options: Any) -> str:
+def refusal(path: Path | str) -> str:
     with pytest.raises(CheckpointError) as caught:
-        Engine.open(path, device="cpu", num_slots=1, **options)
+        Engine.open(path, device="cpu", num_slots=1)
     message = caught.value.message
     assert message.startswith("model: ")
     assert "\n" not in message
@@ -125,52 +137,41 @@ def test_metadata_and_the_controls_of_the_release_are_its_params(f16: Path, fold
     assert found.moe_topk == (1, 1, 1, 1, 2, 1)
 
 
-def test_f16_computes_what_the_release_does(f16: Path, folder: Path) -> None:
-    model, meant = opened(f16), opened(folder)
+def test_f16_computes_what_the_release_does(f16: Path, meant: Tensor) -> None:
+    model = opened(f16)
     assert model.layers[4].feed_forward.router.balancing_biases.dtype is torch.float32
     # bfloat16 fits into float16, but for numbers below 2^-14.
-    torch.testing.assert_close(logits(model), logits(meant), atol=1e-3, rtol=0)
+    torch.testing.assert_close(logits(model), meant, atol=1e-4, rtol=0)
 
 
-def test_q8_0_stays_near_it(
-    place: Path, tensors: dict[str, Tensor], folder: Path, tmp_path: Path
-) -> None:
-    model = opened(write_gguf(tmp_path / "q8.gguf", tensors, FACTS, kind="Q8_0"))
-    found, meant = logits(model), logits(opened(folder))
+def test_q8_0_stays_near_it(tensors: dict[str, Tensor], meant: Tensor, tmp_path: Path) -> None:
+    found = logits(opened(write_gguf(tmp_path / "q8.gguf", tensors, FACTS, kind="Q8_0")))
     # Logits spread by 3. Where the two best experts are near each other another one may be chosen,
     # so a few rows are far off; of the others it is a hundredth.
     apart = (found - meant).square().mean(dim=(-1, -2)).sqrt()
-    assert apart.median() < 0.1
-    assert (found.argmax(-1) == meant.argmax(-1)).float().mean() > 0.9
+    assert apart.median() < 0.06
+    assert (found.argmax(-1) == meant.argmax(-1)).float().mean() > 0.94
 
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.float8_e4m3fn])
 def test_narrow_experts_are_those_of_the_same_weights_in_a_folder(
-    q4_k: Path, tmp_path: Path, dtype: torch.dtype
+    q4_k: Path, wide: Path, dtype: torch.dtype
 ) -> None:
-    (tmp_path / "dac_44khz").mkdir()
-    wide = as_folder(tmp_path / "wide", release_tensors(read_gguf(q4_k), PARAMS))
     found, meant = opened(q4_k, dtype), opened(wide, dtype)
     for (name, tensor), other in zip(
         found.state_dict().items(), meant.state_dict().values(), strict=True
     ):
         assert torch.equal(tensor.float(), other.float()), name
     for layer in (3, 4):
-        for one, other in zip(
-            found.layers[layer].feed_forward.experts.scales,
-            meant.layers[layer].feed_forward.experts.scales,
-            strict=True,
-        ):
-            assert torch.equal(one, other)
+        one, other = (model.layers[layer].feed_forward.experts for model in (found, meant))
+        assert all(map(torch.equal, one.scales, other.scales))
 
 
-def test_a_spoken_request_is_that_of_the_dequantised_weights(q4_k: Path, tmp_path: Path) -> None:
-    make_codec(tmp_path / "dac_44khz")
-    wide = as_folder(tmp_path / "wide", release_tensors(read_gguf(q4_k), PARAMS))
+def test_a_spoken_request_is_that_of_the_dequantised_weights(q4_k: Path, wide: Path) -> None:
     heard = []
     for model in (q4_k, wide):
         with Engine.open(model, device="cpu", num_slots=1) as speaking:
-            heard.append(speaking.speak("Hello.", seed=3, max_new_frames=16).read()[0])
+            heard.append(speaking.speak("Hello.", seed=3, max_new_frames=12).read()[0])
             assert speaking.name == model.stem
     # The samples are the codes, each 512 of them: one other code would be heard.
     np.testing.assert_array_equal(*heard)
@@ -189,15 +190,12 @@ def test_a_spoken_request_is_that_of_the_dequantised_weights(q4_k: Path, tmp_pat
 def test_k_quantisations_are_read_in_the_order_of_torch(
     tensors: dict[str, Tensor], tmp_path: Path, kind: str, block: list[int], number: float
 ) -> None:
-    file = write_gguf(tmp_path / "k.gguf", tensors, FACTS, experts=kind)
     from gguf import GGUFReader
 
+    file = write_gguf(tmp_path / "k.gguf", tensors, FACTS, experts=kind)
     # The second block of row 5 of expert 2: numbers 256 to 511 of ffn_down_exps [4, 256, 512].
-    down = next(
-        tensor
-        for tensor in GGUFReader(file, "r+").tensors
-        if tensor.name == "blk.3.ffn_down_exps.weight"
-    )
+    name = "blk.3.ffn_down_exps.weight"
+    down = next(tensor for tensor in GGUFReader(file, "r+").tensors if tensor.name == name)
     down.data[2, 5, len(block) :] = block
     w2 = opened(file).layers[3].feed_forward.experts.w2
     assert (w2[2, 5, 256:] == number).all()
@@ -259,13 +257,14 @@ def test_companions_come_from_the_cache_of_the_hub_or_are_named(
         assert speaking.codec.sample_rate_hz == 44_100
 
 
+def test_of_the_repository_one_file_is_chosen() -> None:
+    assert "--local-dir FOLDER` and open FOLDER/zonos2-q8_0.gguf" in refusal("Zyphra/zonos2-gguf")
+
+
 def test_other_control_ids_need_their_params(tensors: dict[str, Tensor], tmp_path: Path) -> None:
     text = torch.cat([tensors["text_embd.weight"], torch.zeros(2, PARAMS["dim"])])
-    file = write_gguf(
-        tmp_path / "other.gguf",
-        tensors | {"text_embd.weight": text},
-        FACTS | {"text_vocab": 521},
-    )
+    tensors = tensors | {"text_embd.weight": text}
+    file = write_gguf(tmp_path / "other.gguf", tensors, FACTS | {"text_vocab": 521})
     assert "has text_vocab 521 and the release's is 519, so what its control ids" in refusal(file)
     beside = tmp_path / "params.json"
     beside.write_text(json.dumps(PARAMS))
@@ -340,14 +339,13 @@ FAULTS: dict[str, tuple[Callable[[Tensors, Facts], object], str]] = {
         lambda t, f: f.update(head_dim=[64, 64]),
         "unusable zonos2.head_dim ([64, 64])",
     ),
-    "experts here and there": (
-        lambda t, f: f.update(expert_used_count_per_layer=[0, 1, 0, 1, 2, 0]),
-        "unusable zonos2.expert_used_count_per_layer",
-    ),
-    "more experts than there are": (
-        lambda t, f: f.update(expert_used_count_per_layer=[0, 0, 0, 1, 5, 0]),
-        "unusable zonos2.expert_used_count_per_layer",
-    ),
+    **{
+        title: (lambda t, f, used=used: f.update(expert_used_count_per_layer=used), str(used))
+        for title, used in (
+            ("experts here and there", [0, 1, 0, 1, 2, 0]),
+            ("more experts than there are", [0, 0, 0, 1, 5, 0]),
+        )
+    },
     "another vocabulary": (lambda t, f: f.update(audio_vocab=1024), "zonos2.audio_vocab (1024)"),
     "another norm": (
         lambda t, f: f.update({"attention.qk_norm_epsilon": 1e-5}),
