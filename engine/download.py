@@ -83,7 +83,7 @@ def fetch(
     Raises ``CheckpointError`` with one sentence on every failure.
     """
     constants = _hub_constants(repository)
-    folder = _cached(repository, revision, wanted)
+    folder = cached(repository, revision, wanted)
     if folder is not None:
         if check is not None:
             check(folder)
@@ -99,8 +99,12 @@ def fetch(
         return _Transfer(repository, revision, endpoint, progress).run(wanted, check)
 
 
-def _cached(repository: str, revision: str | None, wanted: Wanted) -> Path | None:
-    from huggingface_hub import try_to_load_from_cache
+def cached(repository: str, revision: str | None, wanted: Wanted) -> Path | None:
+    """The folder of ``repository`` if it is in the hub's cache; asks no network."""
+    try:
+        from huggingface_hub import try_to_load_from_cache
+    except ImportError:
+        return None
 
     for weights in wanted.weights:
         found = try_to_load_from_cache(repository, weights, revision=revision)

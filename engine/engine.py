@@ -129,7 +129,7 @@ class Engine:
         unload_after_s: float = 0.0,
         progress: Callable[[str], None] = log.info,
     ) -> Engine:
-        """Open a checkpoint folder or hub repository and start the engine thread.
+        """Open a checkpoint folder, GGUF file or hub repository and start the engine thread.
 
         ``device`` "auto" takes the GPU if there is one. ``dtype`` int8 and float8_e4m3fn narrow
         the experts alone; None takes what fits. ``emotion_directions`` is a folder of them;
@@ -142,13 +142,13 @@ class Engine:
         place = torch.device(device)
         files = locate(
             model,
-            check=lambda folder: family_of(folder).check(folder, place, dtype, num_slots),
+            check=lambda path: family_of(path).check(path, place, dtype, num_slots),
             progress=progress,
         )
         own_directions = files.folder / "emotion_directions"
 
         def open_family() -> Family:
-            opened = family_of(files.folder).open(files.folder, place, dtype)
+            opened = family_of(files.checkpoint).open(files.checkpoint, place, dtype)
             if emotion_directions is not None or own_directions.is_dir():
                 opened.load_emotions(emotion_directions or own_directions)
             return opened

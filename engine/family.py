@@ -1,4 +1,4 @@
-"""What a model family offers the engine, and how a checkpoint folder becomes one.
+"""What a model family offers the engine, and how a checkpoint becomes one.
 
 - The engine, scheduler, sampler and pages know only this protocol; nothing outside a family's own
   folder asks which family is open.
@@ -18,6 +18,7 @@ from torch import Tensor
 from engine.errors import CheckpointError
 from engine.request import SpeechRequest
 from engine.weights import read_json
+from engine.zonos2.gguf import is_gguf
 
 
 @dataclass(frozen=True)
@@ -123,14 +124,17 @@ class Family(Protocol):
 
     @classmethod
     def check(
-        cls, folder: Path, device: torch.device, dtype: torch.dtype | None, num_slots: int
+        cls, checkpoint: Path, device: torch.device, dtype: torch.dtype | None, num_slots: int
     ) -> None:
-        """Raise ``CheckpointError`` unless params.json can be used and the memory holds it all."""
+        """Raise ``CheckpointError`` unless what is declared can be used and the memory holds it."""
         ...
 
     @classmethod
-    def open(cls, folder: Path, device: torch.device, dtype: torch.dtype | None) -> Family:
-        """Read the weights; ``dtype`` None lets the family choose for the device."""
+    def open(cls, checkpoint: Path, device: torch.device, dtype: torch.dtype | None) -> Family:
+        """Read the weights of a folder, or of a GGUF file; ``dtype`` None lets the family choose.
+
+        Only families that know the format are given a file: see ``family_of``.
+        """
         ...
 
     name: str
@@ -190,11 +194,13 @@ def _zonos3() -> type[Family]:
 FAMILIES: Mapping[str, Callable[[], type[Family]]] = {"zonos2": _zonos2, "zonos3": _zonos3}
 
 
-def family_of(folder: Path) -> type[Family]:
-    """The family of the checkpoint in ``folder``; raises ``CheckpointError`` when it has none."""
-    if not folder.is_dir():
-        raise CheckpointError(f"model: there is no folder {str(folder)!r}; check the path.")
-    family = read_json(folder / "params.json").get("model_type", "zonos2")
+def family_of(checkpoint: Path) -> type[Family]:
+    """The family of a checkpoint folder or GGUF file; raises ``CheckpointError`` without one."""
+    if is_gguf(checkpoint):
+        return _zonos2()  # the one family with such files; it refuses those of other models
+    if not checkpoint.is_dir():
+        raise CheckpointError(f"model: there is no folder {str(checkpoint)!r}; check the path.")
+    family = read_json(checkpoint / "params.json").get("model_type", "zonos2")
     if family not in FAMILIES:
         raise CheckpointError(
             f"model: params.json has model_type {family!r}; known are {', '.join(FAMILIES)}."

@@ -1,6 +1,7 @@
 """From what the user calls a model to folders on disk: the checkpoint, its codec, its encoder.
 
 - A folder is used as it is; what is missing in it is named with what to fetch and where to put it.
+- A GGUF file holds the model alone: its companions lie in its folder, or in the hub's cache.
 - A hub repository, and the companions that it lacks, are fetched once (``engine.download``).
 - Nothing is opened here; nothing of a repository but the files that are opened is fetched.
 """
@@ -13,11 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.codec.dac import DESCRIPT_FILE, TRANSFORMERS_FOLDER
-from engine.download import Check, Progress, Wanted, fetch
+from engine.download import Check, Progress, Wanted, cached, fetch
 from engine.errors import CheckpointError
 from engine.speaker import ecapa, nano
-from engine.weights import read_json
 from engine.zonos2.checkpoint import WEIGHT_FILES
+from engine.zonos2.config import read_params
+from engine.zonos2.gguf import gguf_in, is_gguf
 from engine.zonos3.facts import missing_facts
 
 log = logging.getLogger(__name__)
@@ -30,6 +32,9 @@ PINNED = {"Zyphra/ZONOS2": "65f1e80f94b599d474bb6af9094a803dc52f60bd"}
 
 # Repositories that nobody can open from what is public, by lower-case name, and what is missing.
 UNREADABLE = dict.fromkeys(("zyphra/zonos3-mini", "zyphra/zonos3-mini-hf"), missing_facts())
+
+# It holds one model in several precisions, so that one of its files has to be chosen.
+GGUF_REPOSITORY = "Zyphra/ZONOS2-GGUF"
 
 CODEC_REPOSITORY = "descript/dac_44khz"
 ENCODER_REPOSITORY = "marksverdhei/Qwen3-Voice-Embedding-12Hz-1.7B"
@@ -57,12 +62,21 @@ COMPANION = Wanted(first="config.json", weights=("model.safetensors",))
 
 @dataclass(frozen=True)
 class CheckpointFiles:
-    """Where a model's parts lie; ``encoder_folder`` is None where the model came without one."""
+    """Where a model's parts lie; ``encoder_folder`` is None where the model came without one.
+
+    ``checkpoint`` is what its family opens: ``folder``, or a GGUF file in it.
+    """
 
     name: str
     folder: Path
     codec_folder: Path
     encoder_folder: Path | None
+    gguf: Path | None = None
+
+    @property
+    def checkpoint(self) -> Path:
+        """The GGUF file, or else the folder."""
+        return self.gguf or self.folder
 
 
 def locate(
@@ -74,28 +88,35 @@ def locate(
     progress: Progress = log.info,
     check: Check | None = None,
 ) -> CheckpointFiles:
-    """The files of ``model``: a folder as it is, or a hub repository ``owner/name`` fetched.
+    """The files of ``model``: as it lies on disk, or a hub repository ``owner/name`` fetched.
 
-    ``check`` is given the folder with params.json before anything large travels, and may refuse by
+    On disk it is a folder or a GGUF file, which may also be named by its folder. ``check`` is given
+    the folder with params.json, or that file, before anything large travels, and may refuse by
     raising. ``offline`` allows the cache only. See ``engine.download.fetch`` for the rest.
     Raises ``CheckpointError`` when there is no such model, or it cannot be fetched.
     """
-    if model and Path(model).is_dir():
-        folder = Path(model)
+    if model and (Path(model).is_dir() or is_gguf(Path(model))):
+        checkpoint = _given(Path(model))
         if check is not None:
-            check(folder)
-        return _companions_inside(folder, progress)
+            check(checkpoint)
+        return _companions_beside(checkpoint, progress)
     name = _ALIASES.get(str(model), str(model))
     if not _REPOSITORY.fullmatch(name):
         raise CheckpointError(
-            f"model: there is no folder {str(model)!r}; give a checkpoint folder or a hub"
-            " repository such as Zyphra/ZONOS2."
+            f"model: there is no folder {str(model)!r}; give a checkpoint folder, a GGUF file or a"
+            " hub repository such as Zyphra/ZONOS2."
         )
 
     if missing := UNREADABLE.get(name.lower()):
         raise CheckpointError(
             f"model: {name} cannot be opened yet, because its pages leave open what reading it"
             f" needs: {missing}; choose another model, such as Zyphra/ZONOS2."
+        )
+
+    if name.lower() == GGUF_REPOSITORY.lower():
+        raise CheckpointError(
+            f"model: {name} holds several GGUF files; fetch one with `hf download {GGUF_REPOSITORY}"
+            " zonos2-q8_0.gguf --local-dir FOLDER` and open FOLDER/zonos2-q8_0.gguf."
         )
 
     def fetched(repository: str, wanted: Wanted, check: Check | None = None) -> Path:
@@ -117,20 +138,36 @@ def locate(
     return CheckpointFiles(name, folder, codec, encoder)
 
 
-def _companions_inside(folder: Path, progress: Progress) -> CheckpointFiles:
-    if not _has_codec(folder):
+def _given(path: Path) -> Path:
+    """The checkpoint that ``path`` means: a GGUF file, or the folder with anything else."""
+    if path.is_dir():
+        has_weights = any((path / name).is_file() for name in WEIGHT_FILES)
+        return path if has_weights else gguf_in(path) or path
+    if not path.is_file():
+        raise CheckpointError(f"model: there is no file {str(path)!r}; check the path.")
+    return path
+
+
+def _companions_beside(checkpoint: Path, progress: Progress) -> CheckpointFiles:
+    if is_gguf(checkpoint):
+        gguf, folder, name, told = checkpoint, checkpoint.parent, checkpoint.stem, checkpoint.name
+    else:
+        gguf, folder, name = None, checkpoint, checkpoint.name
+        told = f"the folder {name!r}"
+    codec = folder if _has_codec(folder) else gguf and cached(CODEC_REPOSITORY, None, COMPANION)
+    if codec is None:
         raise CheckpointError(
-            f"model: the folder {folder.name!r} has no codec; fetch it with"
+            f"model: {told} has no codec; fetch it with"
             f" `{_command(CODEC_REPOSITORY, folder / TRANSFORMERS_FOLDER)}`, or put {DESCRIPT_FILE}"
             " into the folder."
         )
-    has_encoder = _has_encoder(folder)
-    if not has_encoder and _wants_encoder(folder):
-        command = _command(ENCODER_REPOSITORY, folder / ecapa.FOLDER)
-        progress(
-            f"{folder.name} has no speaker encoder: to clone voices, fetch it with `{command}`"
-        )
-    return CheckpointFiles(folder.name, folder, folder, folder if has_encoder else None)
+    encoder = folder if _has_encoder(folder) else None
+    if encoder is None and _wants_encoder(checkpoint):
+        encoder = gguf and cached(ENCODER_REPOSITORY, None, COMPANION)
+        if encoder is None:
+            command = _command(ENCODER_REPOSITORY, folder / ecapa.FOLDER)
+            progress(f"{name} has no speaker encoder: to clone voices, fetch it with `{command}`")
+    return CheckpointFiles(name, folder, codec, encoder, gguf)
 
 
 def _has_codec(folder: Path) -> bool:
@@ -142,10 +179,9 @@ def _has_encoder(folder: Path) -> bool:
     return any((folder / place).exists() for place in (nano.CONFIG_FILE, ecapa.FOLDER))
 
 
-def _wants_encoder(folder: Path) -> bool:
+def _wants_encoder(checkpoint: Path) -> bool:
     """Whether the model follows a voice in the published encoder's space."""
-    params = read_json(folder / "params.json")
-    params = nested if isinstance(nested := params.get("model"), dict) else params
+    params = read_params(checkpoint)
     speaker_dim = params.get("speaker_embedding_dim") if params.get("speaker_enabled") else None
     return bool(speaker_dim == ENCODER_DIM)
 

@@ -49,7 +49,9 @@ class Settings:
     """The options in force; made by ``read_settings``."""
 
     model: str | None = _option(
-        None, values.text, "checkpoint folder or hub repository; the embedded one if left out"
+        None,
+        values.text,
+        "checkpoint folder, GGUF file or hub repository; the embedded one if left out",
     )
     device: str = _option(
         "auto", values.device, "auto, cpu, cuda or cuda:N; auto takes a GPU if any"

@@ -1,6 +1,6 @@
-"""A checkpoint folder as a ready backbone, whatever spelling its tensors came in.
+"""A checkpoint as a ready backbone, whatever file and spelling its tensors came in.
 
-Source: spec/zonos2.md sections 1.1 and 1.3.
+Source: spec/zonos2.md sections 1.1, 1.3 and 1.4.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from engine.errors import CheckpointError
 from engine.weights import check_tensors, read_tensors, shapes_of
 from engine.zonos2.backbone import Backbone
 from engine.zonos2.config import Zonos2Config
+from engine.zonos2.gguf import GgufFile, is_gguf
 from engine.zonos2.narrow import narrowed, scale_name
 
 WEIGHT_FILES = (
@@ -30,19 +31,40 @@ FLOAT32_SUFFIXES = (".balancing_biases",)
 
 
 def load_backbone(
-    folder: Path,
+    checkpoint: Path,
     config: Zonos2Config,
     device: torch.device | str,
     dtype: torch.dtype,
     experts_dtype: torch.dtype | None = None,
 ) -> Backbone:
-    """Open ``folder``'s weights as a ready ``Backbone`` in ``dtype`` on ``device``.
+    """Open the weights of a folder or GGUF file as a ready ``Backbone`` in ``dtype`` on ``device``.
 
     ``experts_dtype`` int8 or float8_e4m3fn makes the experts narrow, one tensor after the other.
     Raises ``CheckpointError`` naming the file or tensors when anything is missing or misshapen.
     """
-    tensors = canonical_names(read_tensors(find_weights(folder)))
     model = empty_backbone(config)
+    place = _place_gguf if is_gguf(checkpoint) else _place_folder
+    placed, scales = place(checkpoint, model, device, dtype, experts_dtype)
+    model.requires_grad_(False).load_state_dict(placed, strict=True, assign=True)
+    for name, scale_rows in scales.items():
+        owner, _, attribute = name.rpartition(".")
+        setattr(model.get_submodule(owner), attribute, scale_rows)
+    model.prepare()
+    return model.eval()
+
+
+# Tensors by our names, and the scales of narrow ones.
+Placed = tuple[dict[str, Tensor], dict[str, Tensor]]
+
+
+def _place_folder(
+    folder: Path,
+    model: Backbone,
+    device: torch.device | str,
+    dtype: torch.dtype,
+    experts_dtype: torch.dtype | None,
+) -> Placed:
+    tensors = canonical_names(read_tensors(find_weights(folder)))
     check_tensors(shapes_of(model), tensors, "the weights do not fit params.json")
     placed: dict[str, Tensor] = {}
     scales: dict[str, Tensor] = {}
@@ -51,14 +73,39 @@ def load_backbone(
         if scale is not None and experts_dtype is not None:
             placed[name], scales[scale] = narrowed(tensor.to(device), experts_dtype)
         else:
-            kept = torch.float32 if name.endswith(FLOAT32_SUFFIXES) else dtype
-            placed[name] = tensor.to(device=device, dtype=kept)
-    model.requires_grad_(False).load_state_dict(placed, strict=True, assign=True)
-    for name, scale_rows in scales.items():
-        owner, _, attribute = name.rpartition(".")
-        setattr(model.get_submodule(owner), attribute, scale_rows)
-    model.prepare()
-    return model.eval()
+            placed[name] = tensor.to(device=device, dtype=_kept_dtype(name, dtype))
+    return placed, scales
+
+
+def _place_gguf(
+    file: Path,
+    model: Backbone,
+    device: torch.device | str,
+    dtype: torch.dtype,
+    experts_dtype: torch.dtype | None,
+) -> Placed:
+    opened, shapes = GgufFile(file), shapes_of(model)
+    opened.check(shapes)
+    placed: dict[str, Tensor] = {}
+    scales: dict[str, Tensor] = {}
+    for name, shape in shapes.items():
+        scale = None if experts_dtype is None else scale_name(name)
+        if scale is not None and experts_dtype is not None:
+            placed[name] = torch.empty(shape, dtype=experts_dtype, device=device)
+            scales[scale] = torch.empty(shape[:-1], device=device)
+            for wide, rows, row_scales in opened.matrices(name, placed[name], scales[scale]):
+                narrow, scale_rows = narrowed(wide.to(device), experts_dtype)
+                rows.copy_(narrow)
+                row_scales.copy_(scale_rows)
+        else:
+            placed[name] = torch.empty(shape, dtype=_kept_dtype(name, dtype), device=device)
+            for wide, part in opened.matrices(name, placed[name]):
+                part.copy_(wide)
+    return placed, scales
+
+
+def _kept_dtype(name: str, dtype: torch.dtype) -> torch.dtype:
+    return torch.float32 if name.endswith(FLOAT32_SUFFIXES) else dtype
 
 
 def empty_backbone(config: Zonos2Config) -> Backbone:

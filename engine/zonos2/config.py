@@ -1,8 +1,9 @@
-"""``params.json`` of a ZONOS2-shaped checkpoint as one immutable value.
+"""What a ZONOS2-shaped checkpoint declares, in params.json or a GGUF file, as one immutable value.
 
-- Nothing is hard-coded to the release: every size, bucket and id comes from the file.
+- Nothing is hard-coded to the release: every size, bucket and id comes from the file. Only a GGUF
+  file says nothing of its buckets: those of params.json beside it count, else the release's.
 - A missing or contradictory key fails here, by name, before a tensor is read.
-- Source: spec/zonos2.md sections 1.2 and 3.1.
+- Source: spec/zonos2.md sections 1.2, 1.4 and 3.1.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 
 from engine.errors import CheckpointError
 from engine.weights import read_json
+from engine.zonos2.gguf import GgufFile, is_gguf
 
 # The release keeps its 0.2 s of silence in code, not in params.json (spec 3.2): 17 frames of codes.
 RELEASE_SILENCE_FRAMES: tuple[tuple[int, ...], ...] = (
@@ -33,6 +35,45 @@ RELEASE_SAMPLING: Mapping[str, float] = {
     "repetition_codebooks": 8,
 }
 RELEASE_QUALITY_DEFAULT: Mapping[str, int] = {"trailing_silence_s": 3}
+_SILENCE_S = ("0-0.05", "0.05-0.1", "0.1-0.25", "0.25-0.5", "0.5-1", "1-2", "2-4", "4+")
+# What the release's params.json says of its controls (spec 1.2), and no GGUF file of it does.
+RELEASE_CONTROLS: Mapping[str, Any] = {
+    "text_vocab": 519,
+    "speaker_background_token_enabled": True,
+    "accurate_mode_token_enabled": True,
+    "speaking_rate_num_buckets": 8,
+    "speaking_rate_buckets": ("0-8", "8-11", "11-14", "14-17", "17-21", "21-28", "28-40", "40+"),
+    "quality_num_buckets": 60,
+    "quality_features": (
+        "lufs",
+        "estimated_snr",
+        "max_pause",
+        "estimated_bandlimit_hz",
+        "leading_silence_s",
+        "trailing_silence_s",
+    ),
+    "quality_buckets": {
+        "lufs": (
+            "-1000--50",
+            *(f"{low / 2:g}-{low / 2 + 4.5:g}" for low in range(-100, -18, 9)),
+            "-5+",
+        ),
+        "estimated_snr": ("-1000-0", *(f"{low}-{low + 6}" for low in range(0, 60, 6)), "60+"),
+        "max_pause": tuple(f"{low / 2:g}-{low / 2 + 0.5:g}" for low in range(12)),
+        "estimated_bandlimit_hz": (
+            "495.3-3433",
+            "3433-6371",
+            "6371-9310",
+            "9310-12248",
+            "12248-15186",
+            "15186-18124",
+            "18124-21062",
+            "21062-24000",
+        ),
+        "leading_silence_s": _SILENCE_S,
+        "trailing_silence_s": _SILENCE_S,
+    },
+}
 
 
 @dataclass(frozen=True)
@@ -94,10 +135,9 @@ class Zonos2Config:
         )
 
     @classmethod
-    def load(cls, folder: Path) -> Zonos2Config:
-        """Read ``folder/params.json``; raises ``CheckpointError`` naming file or key."""
-        raw = read_json(folder / "params.json")
-        return cls.from_dict(raw.get("model", raw) if isinstance(raw.get("model"), dict) else raw)
+    def load(cls, checkpoint: Path) -> Zonos2Config:
+        """What a folder or a GGUF file declares; raises ``CheckpointError`` naming file or key."""
+        return cls.from_dict(read_params(checkpoint))
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any]) -> Zonos2Config:
@@ -113,7 +153,6 @@ class Zonos2Config:
     def _from_dict(cls, raw: Mapping[str, Any]) -> Zonos2Config:
         dim, n_layers, head_dim = int(raw["dim"]), int(raw["n_layers"]), int(raw["head_dim"])
         n_heads = int(raw.get("n_heads") or dim // head_dim)
-        multiple = int(raw["multiple_of"])
         num_codebooks, codebook_size = int(raw["n_codebooks"]), int(raw["codebook_size"])
         topk_by_layer = {int(k): int(v) for k, v in (raw.get("special_topk_layers") or {}).items()}
         topk = int(raw.get("moe_router_topk") or 1)
@@ -149,7 +188,7 @@ class Zonos2Config:
             head_dim=head_dim,
             n_heads=n_heads,
             n_kv_heads=int(raw.get("n_kv_heads") or n_heads),
-            ffn_dim=multiple * math.ceil(float(raw["ffn_dim_multiplier"]) * dim / multiple),
+            ffn_dim=int(raw["ffn_dim"]) if "ffn_dim" in raw else _ffn_dim(raw, dim),
             norm_eps=float(raw["norm_eps"]),
             rope_theta=float(raw["rope_theta"]),
             max_rows=int(raw["max_seqlen"]),
@@ -180,3 +219,32 @@ class Zonos2Config:
             dtype=str(raw.get("dtype") or "bfloat16"),
             extra=dict(raw),
         )
+
+
+def _ffn_dim(raw: Mapping[str, Any], dim: int) -> int:
+    multiple = int(raw["multiple_of"])
+    return multiple * math.ceil(float(raw["ffn_dim_multiplier"]) * dim / multiple)
+
+
+def read_params(checkpoint: Path) -> dict[str, Any]:
+    """The keys of params.json, from a folder or from a GGUF file.
+
+    The file's sizes count; what its control ids mean stands in params.json beside it, or is what
+    the release's mean. Raises ``CheckpointError`` when that cannot be.
+    """
+    if not is_gguf(checkpoint):
+        raw = read_json(checkpoint / "params.json")
+        return nested if isinstance(nested := raw.get("model"), dict) else raw
+    sizes, folder = GgufFile(checkpoint).params(), checkpoint.parent
+    has_params = (folder / "params.json").is_file()
+    controls = read_params(folder) if has_params else RELEASE_CONTROLS
+    told, found = controls.get("text_vocab"), sizes["text_vocab"]
+    if told != found:
+        whose = (
+            f"the params.json beside it says {told}" if has_params else f"the release's is {told}"
+        )
+        raise CheckpointError(
+            f"model: {checkpoint.name} has text_vocab {found} and {whose}, so what its control ids"
+            " mean is unknown; put the params.json of this model beside it."
+        )
+    return {**controls, **sizes}

@@ -59,24 +59,27 @@ class Zonos2Family:
 
     @classmethod
     def check(
-        cls, folder: Path, device: torch.device, dtype: torch.dtype | None, num_slots: int
+        cls, checkpoint: Path, device: torch.device, dtype: torch.dtype | None, num_slots: int
     ) -> None:
-        """Raise ``CheckpointError`` unless params.json can be used and the memory holds it all."""
-        config = _usable_config(folder)
+        """Raise ``CheckpointError`` unless what is declared can be used and the memory holds it."""
+        config = _usable_config(checkpoint)
         chosen, experts_dtype = _precision(config, device, dtype)
         smaller = chosen.itemsize > 2 and experts_dtype is None
         narrow = footprint(config, torch.bfloat16) if smaller else None
         check_memory(footprint(config, chosen, experts_dtype), num_slots, device, narrow)
 
     @classmethod
-    def open(cls, folder: Path, device: torch.device, dtype: torch.dtype | None) -> Zonos2Family:
-        """Read configuration and weights; raises ``CheckpointError``.
+    def open(
+        cls, checkpoint: Path, device: torch.device, dtype: torch.dtype | None
+    ) -> Zonos2Family:
+        """Read configuration and weights of a folder or GGUF file; raises ``CheckpointError``.
 
         ``dtype`` int8 or float8_e4m3fn is that of the experts; None takes what fits.
         """
-        config = _usable_config(folder)
+        config = _usable_config(checkpoint)
         chosen, experts_dtype = _precision(config, device, dtype)
-        return cls(config, load_backbone(folder, config, device, chosen, experts_dtype), device)
+        model = load_backbone(checkpoint, config, device, chosen, experts_dtype)
+        return cls(config, model, device)
 
     def load_emotions(self, folder: Path) -> None:
         """Read emotion directions; raises ``CheckpointError`` when they do not fit."""
@@ -146,8 +149,8 @@ class Zonos2Family:
         self.model.to("meta")
 
 
-def _usable_config(folder: Path) -> Zonos2Config:
-    config = Zonos2Config.load(folder)
+def _usable_config(checkpoint: Path) -> Zonos2Config:
+    config = Zonos2Config.load(checkpoint)
     TextIds.of(config)
     try:
         resolve(Sampling(), config.sampling_defaults)

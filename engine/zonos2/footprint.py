@@ -1,4 +1,4 @@
-"""What a ZONOS2-shaped checkpoint takes in memory, known from params.json alone."""
+"""What a ZONOS2-shaped checkpoint takes in memory, known from what it declares alone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ def footprint(
 ) -> Footprint:
     """Weights, one slot's keys and values, and the work of the longest prefill, in ``dtype``.
 
-    Experts are in ``experts_dtype`` if that is given, beside a float32 scale per row.
+    Experts are in ``experts_dtype`` if that is given, beside a float32 scale per row. However small
+    a GGUF file is, its weights are these: they are computed with in ``dtype``. While it loads, one
+    matrix of it is in float32 beside them, which is less than the work.
 
     The work is measured: 43.2 kB a row at dim 512 and ffn 768 in float32 on a CPU (31.7 kB in
     bfloat16, which still rotates and normalises in float32); the codec's windows are not in it.
