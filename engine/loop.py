@@ -257,11 +257,11 @@ class EngineLoop(threading.Thread):
             return
         if job.slots:
             self._sampler.stop(job.main_slot)
+        self._last_codes.pop(job, None)
         with self._changed:
             self._scheduler.release(job)
             self._scheduler.queue.remove(job)
             self._changed.notify_all()
-        self._last_codes.pop(job, None)
         job.stream.timings.finished_s = self._clock()
         job.stream.finish(reason, error)
         self._on_end(job)

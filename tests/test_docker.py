@@ -183,7 +183,7 @@ def wait_until_healthy(url: str, process: subprocess.Popen[bytes], limit_s: floa
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1500)
+@pytest.mark.timeout(1800)
 @pytest.mark.skipif(os.geteuid() != 0, reason="takes root, to become another user")
 def test_its_steps_run_for_another_user_without_a_compiler(image_root: Path) -> None:
     user, group = 65534, 65534  # nobody: it has an entry, as the image's user has, and owns nothing
@@ -200,12 +200,11 @@ def test_its_steps_run_for_another_user_without_a_compiler(image_root: Path) -> 
         for name, value in os.environ.items()
         if name.startswith(("PIP_", "SSL_")) or name.lower().endswith("_proxy")
     }
-    port = free_port()
     image = {
         name: value.replace(environment()["HOME"], str(home))
         for name, value in environment().items()
     }
-    settings = from_here | image | {"PATH": str(tools), "STUDIO_PORT": str(port)}
+    settings = from_here | image | {"PATH": str(tools)}
     settings["PIP_NO_COMPILE"] = "1"  # a third of the files less to write and to remove
     settings["PYTHON"] = python_for(user)
     as_user = {"user": user, "group": group, "extra_groups": [], "cwd": app, "env": settings}
@@ -228,14 +227,16 @@ def test_its_steps_run_for_another_user_without_a_compiler(image_root: Path) -> 
             assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
 
     log = image_root / "log"
+    port = free_port()  # not before: minutes of downloads take many
+    settings["STUDIO_PORT"] = str(port)
     with log.open("wb") as output:
         process = subprocess.Popen(
             json.loads(arguments("CMD")[0]), **as_user, stdout=output, stderr=subprocess.STDOUT
         )
     try:
-        wait_until_healthy(health_url().replace(str(PORT), str(port)), process, limit_s=120)
+        wait_until_healthy(health_url().replace(str(PORT), str(port)), process, limit_s=240)
         process.send_signal(signal.SIGTERM)
-        process.wait(timeout=30)
+        process.wait(timeout=120)
     except BaseException:
         print(log.read_text(errors="replace")[-5000:])
         raise

@@ -32,6 +32,15 @@ FATES = {
 _NO = -1e4
 
 
+class Clock:
+    """An engine's clock that stands still until it is set."""
+
+    now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
 class ScriptedCodec:
     """Amplitude by the first code, mixed with the neighbours', so that context matters."""
 

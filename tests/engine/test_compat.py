@@ -22,7 +22,7 @@ def run_python(code: str, *, path: Path | None = None) -> str:
         [sys.executable, "-W", "ignore", "-c", prelude + textwrap.dedent(code)],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=240,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()

@@ -54,6 +54,6 @@ def test_one_request_needs_no_other_package() -> None:
         cwd=REPOSITORY,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=240,
     )
     assert done.stdout.strip() == "spoken", done.stderr[-2000:]

@@ -22,9 +22,11 @@ from engine import (
     loop,
     stream,
 )
-from tests.engine.scripted import ScriptedCodec, ScriptedFamily
+from tests.engine.scripted import Clock, ScriptedCodec, ScriptedFamily
 
 TEXT = "abcdefgh"
+WAIT_S = 60.0  # for what comes in a moment, on a machine that may stand still
+REST_S = 60.0
 
 
 class Family(ScriptedFamily):
@@ -36,7 +38,7 @@ class Family(ScriptedFamily):
         self.is_released = True
 
 
-def until(condition: Callable[[], bool], seconds: float = 5.0) -> None:
+def until(condition: Callable[[], bool], seconds: float = WAIT_S) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not happen in time"
@@ -48,12 +50,19 @@ def request(text: str = TEXT, owner: str = "a", seed: int = 1) -> SpeechRequest:
 
 
 @pytest.fixture
-def opened(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Engine]]:
+def clock() -> Clock:
+    """Of all engines of a test: only when it is set is a thread stuck, a model at rest."""
+    return Clock()
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> Iterator[Callable[..., Engine]]:
     monkeypatch.setattr(life, "LOOK_S", 0.01)
     engines: list[Engine] = []
 
     def open_engine(**options: object) -> Engine:
-        values = {"num_slots": 2, "max_waiting": 4, "max_waiting_per_owner": 4} | options
+        values = {"num_slots": 2, "max_waiting": 4, "max_waiting_per_owner": 4, "clock": clock}
+        values |= options
         engines.append(Engine(Family(), ScriptedCodec(), None, {}, **values))  # type: ignore
         return engines[-1]
 
@@ -62,62 +71,81 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Engine]]:
         engine.close()
 
 
-def hang(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """From now on this engine's thread stands in its model until the event."""
-    released = threading.Event()
-    engine._life.stuck_s = 0.2  # its own: another engine of this process may be idle for longer
+class Hang:
+    """From now on this engine's thread stands in its model until it is let go."""
 
-    def stand(*_: object) -> None:
-        released.wait(30)
+    def __init__(self, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._has_begun, self._is_over = threading.Event(), threading.Event()
+        monkeypatch.setattr(engine._loop._runner, "decode", self._stand)
+
+    def _stand(self, *_: object) -> None:
+        self._has_begun.set()
+        self._is_over.wait(WAIT_S)
         raise RuntimeError("it was let go")
 
-    monkeypatch.setattr(engine._loop._runner, "decode", stand)
-    return released
+    def wait(self) -> None:
+        assert self._has_begun.wait(WAIT_S)
+
+    def end(self) -> None:
+        self._is_over.set()
 
 
-def test_a_stuck_thread_is_replaced_and_everybody_is_answered(opened, monkeypatch):
+def test_a_stuck_thread_is_replaced_and_everybody_is_answered(opened, clock, monkeypatch):
     engine = opened()
     expected = engine.submit(request()).read()[0]
-    released = hang(engine, monkeypatch)
+    hang = Hang(engine, monkeypatch)
     stuck = engine._loop
     with engine._changed:  # both are there before the next step
         live = [engine.submit(request(owner=name)) for name in "ab"]
-    until(lambda: engine.stats.num_live == 2)
+    hang.wait()
     waiting = [engine.submit(request(owner=name)) for name in "ab"]
+    assert (engine.stats.num_live, engine.stats.num_waiting) == (2, 2)
+    clock.now_s += engine._life.stuck_s + 1
     for speech in live:
         with pytest.raises(GenerationFailed, match="got stuck"):
             speech.read()
     for speech in waiting:  # and the new thread speaks as the old one did
         assert np.array_equal(speech.read()[0], expected)
     assert engine.stats.num_restarts == 1 and engine._loop is not stuck
-    released.set()
-    stuck.join(5)
+    hang.end()
+    stuck.join(WAIT_S)
     assert not stuck.is_alive()
     assert np.array_equal(engine.submit(request()).read()[0], expected)
 
 
-def test_the_limits_of_one_engine_are_not_those_of_another(opened, monkeypatch):
-    idle, engine = opened(), opened()
-    hang(engine, monkeypatch).set()
-    with pytest.raises(GenerationFailed):
-        engine.submit(request()).read()
-    time.sleep(0.5)  # longer than the limit of the one that hung
-    assert idle.stats.num_restarts == 0
-    assert len(idle.submit(request()).read()[0])
+def test_the_limits_of_one_engine_are_not_those_of_another(opened, clock, monkeypatch):
+    patient, engine = opened(), opened()
+    engine._life.stuck_s = 0.2
+    hangs = [Hang(one, monkeypatch) for one in (patient, engine)]
+    slow, lost = patient.submit(request()), engine.submit(request())
+    for hang in hangs:
+        hang.wait()
+    clock.now_s += 0.5
+    with pytest.raises(GenerationFailed, match="got stuck"):
+        lost.read()
+    look, looked = patient._life._look, threading.Event()
+    monkeypatch.setattr(patient._life, "_look", lambda: (look(), looked.set()))
+    assert looked.wait(WAIT_S)
+    assert patient.stats.num_restarts == 0 and slow.finish_reason is None
+    for hang in hangs:
+        hang.end()
 
 
-def test_a_second_loss_within_the_hour_breaks_the_engine_and_says_so(opened, monkeypatch):
+def test_a_second_loss_within_the_hour_breaks_the_engine_and_says_so(opened, clock, monkeypatch):
     engine = opened()
-    first = hang(engine, monkeypatch)
+    first = Hang(engine, monkeypatch)
     lost = engine.submit(request())
+    first.wait()
+    clock.now_s += engine._life.stuck_s + 1
     with pytest.raises(GenerationFailed):
         lost.read()
     until(lambda: engine.stats.num_restarts == 1)
-    second = hang(engine, monkeypatch)
+    second = Hang(engine, monkeypatch)
     with engine._changed:  # both are there before the next step
         live = [engine.submit(request(owner=name)) for name in "ab"]
-    until(lambda: engine.stats.num_live == 2)
+    second.wait()
     waiting = engine.submit(request())
+    clock.now_s += engine._life.stuck_s + 1
     with pytest.raises(GenerationFailed):
         live[0].read()
     with pytest.raises(QueueFull, match="has to be started anew"):
@@ -126,7 +154,7 @@ def test_a_second_loss_within_the_hour_breaks_the_engine_and_says_so(opened, mon
     for refused in (lambda: engine.submit(request()), lambda: engine.check_room("a")):
         with pytest.raises(QueueFull, match="has to be started anew"):
             refused()
-    first.set(), second.set()
+    first.end(), second.end()
 
 
 def test_a_lost_device_ends_the_thread_which_is_begun_anew(opened, monkeypatch):
@@ -191,18 +219,19 @@ def test_a_prompt_without_memory_fails_alone(opened, monkeypatch):
     assert len(other.read()[0])
 
 
-def test_after_a_rest_the_first_request_loads_the_model_and_waits(opened):
+def test_after_a_rest_the_first_request_loads_the_model_and_waits(opened, clock):
     loads = threading.Semaphore(0)
     families: list[Family] = []
 
     def reopen() -> Family:
-        loads.acquire(timeout=5)
+        loads.acquire(timeout=WAIT_S)
         families.append(Family())
         return families[-1]
 
-    engine = opened(reopen=reopen, unload_after_s=0.05)
+    engine = opened(reopen=reopen, unload_after_s=REST_S)
     first = engine.family
     expected = engine.submit(request()).read()[0]
+    clock.now_s += REST_S
     until(lambda: engine.stats.state == "unloaded")
     until(lambda: first.is_released)  # nobody gets in from then on; then the weights go
     assert engine.stats.heartbeat_age_s == 0 and engine.stats.load_s > 0
@@ -218,13 +247,14 @@ def test_after_a_rest_the_first_request_loads_the_model_and_waits(opened):
     until(lambda: engine.stats.state == "loading")
     loads.release()
     for asker in askers:
-        asker.join(5)
+        asker.join(WAIT_S)
     assert len(families) == 1 and engine.family is families[0]
     assert len(got) == 3 and all(np.array_equal(samples, expected) for samples in got)
+    clock.now_s += REST_S
     until(lambda: engine.stats.state == "unloaded")  # and rests again
 
 
-def test_a_model_that_cannot_be_loaded_again_is_told_and_tried_again(opened):
+def test_a_model_that_cannot_be_loaded_again_is_told_and_tried_again(opened, clock):
     def reopen() -> Family:
         if len(errors) < 1:
             errors.append(OSError("gone"))
@@ -232,35 +262,38 @@ def test_a_model_that_cannot_be_loaded_again_is_told_and_tried_again(opened):
         return Family()
 
     errors: list[OSError] = []
-    engine = opened(reopen=reopen, unload_after_s=0.05)
+    engine = opened(reopen=reopen, unload_after_s=REST_S)
+    clock.now_s += REST_S
     until(lambda: engine.stats.state == "unloaded")
     with pytest.raises(OSError, match="gone"):
         engine.submit(request())
     assert len(engine.submit(request()).read()[0])
 
 
-def test_work_keeps_the_model_in_memory(opened, monkeypatch):
-    engine = opened(reopen=Family, unload_after_s=0.05)
+def test_work_keeps_the_model_in_memory(opened, clock, monkeypatch):
+    engine = opened(reopen=Family, unload_after_s=REST_S)
     monkeypatch.setattr(stream, "BUFFER_S", 0.1)
     parked = engine.submit(request(text=TEXT * 4))
     until(lambda: not parked.has_room)
-    time.sleep(0.15)
+    clock.now_s += REST_S
+    until(lambda: engine._life._used_s == clock.now_s)  # somebody has looked
     assert engine.stats.state == "ready"
     parked.cancel()
 
 
 @pytest.mark.parametrize("others_wait", [True, False])
-def test_a_reader_who_takes_nothing_loses_its_slot(opened, monkeypatch, others_wait):
+def test_a_reader_who_takes_nothing_loses_its_slot(opened, clock, monkeypatch, others_wait):
     monkeypatch.setattr(stream, "BUFFER_S", 0.1)
-    monkeypatch.setattr(loop, "PARKED_BUSY_S", 0.1)
-    monkeypatch.setattr(loop, "PARKED_MAX_S", 0.1 if not others_wait else 60.0)
     engine = opened(num_slots=1)
     slow = engine.submit(request(text=TEXT * 4))
-    until(lambda: not slow.has_room)
+    until(lambda: engine._loop._parked_s)
     if others_wait:
         other = engine.submit(request(text="abc", owner="b"))
+        clock.now_s += loop.PARKED_BUSY_S + 1
         until(lambda: other.finish_reason is not None or not other.has_room)
         other.cancel()
+    else:
+        clock.now_s += loop.PARKED_MAX_S + 1
     until(lambda: slow.finish_reason is FinishReason.CANCELLED)
     with pytest.raises(Cancelled, match="was not taken") as caught:
         slow.read()
@@ -269,8 +302,7 @@ def test_a_reader_who_takes_nothing_loses_its_slot(opened, monkeypatch, others_w
 
 def test_a_burst_fills_slots_and_queue_to_the_last_place(opened, monkeypatch):
     engine = opened(max_waiting_per_owner=100)
-    held = hang(engine, monkeypatch)
-    engine._life.stuck_s = 60.0
+    hang = Hang(engine, monkeypatch)
     streams, num_refused = [], 0
     with engine._changed:
         for _ in range(20):
@@ -282,13 +314,12 @@ def test_a_burst_fills_slots_and_queue_to_the_last_place(opened, monkeypatch):
     assert (len(streams), num_refused) == (2 + 4, 14)
     for speech in streams:
         speech.cancel()
-    held.set()
+    hang.end()
 
 
 def test_a_place_that_is_kept_is_taken_for_others_and_never_refused(opened, monkeypatch):
     engine = opened(max_waiting=1, max_waiting_per_owner=2)
-    held = hang(engine, monkeypatch)
-    engine._life.stuck_s = 60.0
+    hang = Hang(engine, monkeypatch)
     with engine._changed:
         streams = [engine.submit(request(owner=name)) for name in "ab"]
     until(lambda: engine.stats.num_live == 2)
@@ -307,17 +338,19 @@ def test_a_place_that_is_kept_is_taken_for_others_and_never_refused(opened, monk
     engine.check_room("a")
     for speech in streams:
         speech.cancel()
-    held.set()
+    hang.end()
 
 
 def test_the_embedded_model_leaves_the_memory_and_speaks_the_same_again(monkeypatch):
     monkeypatch.setattr(life, "LOOK_S", 0.01)
     nano = Path(__file__).parents[2] / "assets" / "nano"
-    with Engine.open(nano, device="cpu", num_slots=2, unload_after_s=0.2) as engine:
+    with Engine.open(nano, device="cpu", num_slots=2, unload_after_s=REST_S) as engine:
         expected = engine.speak("Hi.", seed=3, max_new_frames=14).read()[0]
         before = engine.family
+        monkeypatch.setattr(engine._life, "_unload_after_s", 0.01)
         until(lambda: engine.stats.state == "unloaded")
         until(lambda: all(p.is_meta for p in before.model.parameters()))
+        monkeypatch.setattr(engine._life, "_unload_after_s", REST_S)
         assert not hasattr(engine._loop, "_runner")
         assert before.controls and engine.default_voice == "heart"  # what it is can still be read
         assert np.array_equal(engine.speak("Hi.", seed=3, max_new_frames=14).read()[0], expected)

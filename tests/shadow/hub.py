@@ -11,7 +11,6 @@ import contextlib
 import hashlib
 import json
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -43,7 +42,7 @@ class FakeHub:
     ``dies_after``: bytes of a file's body after which the connection breaks, once; if not
     ``comes_back``, the hub then ``is_dead`` and closes every connection unanswered. ``spoilt``:
     files whose bytes are wrong at the right length. ``status``: the answer to everything, instead
-    of content. ``delay_s``: silence before every answer.
+    of content. ``is_silent``: no answer comes, until the hub is stopped.
     """
 
     url: str = ""
@@ -53,7 +52,8 @@ class FakeHub:
     is_dead: bool = False
     spoilt: set[str] = field(default_factory=set)
     status: int | None = None
-    delay_s: float = 0.0
+    is_silent: bool = False
+    stopped: threading.Event = field(default_factory=threading.Event)
     requests: list[tuple[str, str, str | None]] = field(default_factory=list)
 
     def add(self, name: str, folder: Path, commit: str = "0" * 40) -> None:
@@ -86,6 +86,7 @@ def fake_hub() -> Iterator[FakeHub]:
     try:
         yield hub
     finally:
+        hub.stopped.set()
         server.shutdown()
         server.server_close()
         thread.join()
@@ -107,8 +108,9 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self) -> None:
         url = urlsplit(self.path)
         self.hub.requests.append((self.command, url.path, self.headers.get("Range")))
-        time.sleep(self.hub.delay_s)
-        if self.hub.is_dead:
+        if self.hub.is_silent:
+            self.hub.stopped.wait()
+        if self.hub.is_dead or self.hub.is_silent:
             self.close_connection = True
             return None
         if self.hub.status is not None:

@@ -14,15 +14,20 @@ Read = Callable[[str, str], Normalised]
 
 
 @pytest.fixture(scope="session")
-def read(grammar_folder: Path) -> Iterator[Read]:
+def nine_languages(grammar_folder: Path) -> Iterator[Normaliser]:
+    normaliser = Normaliser(grammar_folder, max_processes=9)
+    yield normaliser
+    normaliser.close()
+
+
+@pytest.fixture(scope="session")
+def read(grammar_folder: Path, nine_languages: Normaliser) -> Read:
     """Reads a text in a language with its real grammar, which is built if it is missing."""
     store = GrammarStore(grammar_folder)
-    normaliser = Normaliser(grammar_folder, max_processes=9)
 
     def read(text: str, language: str) -> Normalised:
         if language in GRAMMARS:
             store.build(GRAMMARS[language])
-        return normaliser.normalise(text, language, deadline_s=120)
+        return nine_languages.normalise(text, language, deadline_s=120)
 
-    yield read
-    normaliser.close()
+    return read

@@ -7,7 +7,6 @@ takes a second to two minutes (`make grammars` does it beforehand).
 from __future__ import annotations
 
 import json
-import os
 import re
 import time
 from collections.abc import Callable
@@ -23,6 +22,9 @@ from engine.text.grammar_store import GRAMMARS
 from engine.text.normalise import Normalised, Normaliser
 
 Read = Callable[[str, str], Normalised]  # the fixture of that name
+
+# Six builds at once took up to 433 s each on two cores.
+pytestmark = pytest.mark.timeout(1200)
 
 GOLDEN: list[dict[str, Any]] = json.loads(
     (Path(__file__).parents[2] / "golden" / "textnorm.json").read_text()
@@ -189,9 +191,7 @@ QUOTES = [
     ("en_us", '"unclosed', None),
     ("en_us", "5'10\" tall", "five feet ten tall"),
 ]
-# Six builds at once took up to 433 s each on two cores.
-SLOW = (pytest.mark.slow, pytest.mark.timeout(1200))
-# At most this long for 95 of 100 sentences, once the grammar is loaded.
+# At most this much of a core for 95 of 100 sentences, once the grammar is loaded.
 LIMITS_MS = {
     "en_us": 100, "cmn": 100, "ja": 100, "ko": 100, "fr_fr": 100, "it": 100, "pt_br": 100,
     "es": 200, "de": 1000,
@@ -201,7 +201,7 @@ LIMITS_MS = {
 def rows(table: list[Any], code: Any) -> list[Any]:
     """Each row as a test, slow where it needs a grammar."""
     return [
-        pytest.param(*row, marks=SLOW if code(row) in GRAMMARS else [], id=str(row[:2]))
+        pytest.param(*row, marks=pytest.mark.slow if code(row) in GRAMMARS else (), id=str(row[:2]))
         for row in table
     ]
 
@@ -280,22 +280,26 @@ def test_quotes_and_brackets_are_no_fault(
 )
 def test_long_and_dense_text_takes_no_time(read: Read, grammar_folder: Path, text: str) -> None:
     read("5", "en_us")
-    with closing(Normaliser(grammar_folder)) as normaliser:
-        normaliser.normalise("5 5", "en_us", deadline_s=120)
-        process = normaliser._pool._processes["en"]._process
-        assert process is not None
-        begun_s = core_s(process.pid) + time.process_time()
-        done = normaliser.normalise(text, "en_us", deadline_s=120)
-        took_s = core_s(process.pid) + time.process_time() - begun_s
-    assert not re.search(r"\d", done.text)
-    # One waits for the other: on two free cores this is how long it takes.
-    assert took_s < 2
+    took_s: list[float] = []
+    while len(took_s) < 3 and min(took_s, default=2) >= 2:  # as with ``soon``
+        with closing(Normaliser(grammar_folder)) as normaliser:
+            normaliser.normalise("5 5", "en_us", deadline_s=120)
+            begun_s = core_s(normaliser, "en_us")
+            done = normaliser.normalise(text, "en_us", deadline_s=120)
+            took_s.append(core_s(normaliser, "en_us") - begun_s)
+        assert not re.search(r"\d", done.text)
+    assert min(took_s) < 2
 
 
-def core_s(pid: int) -> float:
-    """Seconds of a core that a process has used."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+def core_s(normaliser: Normaliser, code: str) -> float:
+    """Seconds of a core that this thread and the grammar of a language have used.
+
+    One waits for the other: on free cores this is how long a reading takes.
+    """
+    process = normaliser._pool._processes[GRAMMARS[code]]._process
+    assert process is not None
+    clock_of_the_process = (~process.pid << 3) | 2  # as the C library makes it
+    return time.thread_time() + time.clock_gettime(clock_of_the_process)
 
 
 @pytest.mark.slow
@@ -304,12 +308,13 @@ def test_a_cold_language_holds_nobody_up(read: Read, grammar_folder: Path, tmp_p
     english = next(grammar_folder.glob("en-*"))
     (tmp_path / english.name).symlink_to(english)
     with closing(Normaliser(tmp_path)) as normaliser:
-        normaliser.normalise("5 5", "en_us")
-        begun = time.perf_counter()
-        german = normaliser.normalise("Am 3. Mai", "de")
-        assert normaliser.normalise("at 10:30", "en_us").text == "at ten thirty"
-        assert time.perf_counter() - begun < 2
+        normaliser.normalise("5 5", "en_us", deadline_s=120)
+        german = normaliser.normalise("Am 3. Mai", "de", deadline_s=120)
+        english = normaliser.normalise("at 10:30", "en_us", deadline_s=120)
+        # It takes half a minute at best, and neither has waited for it.
+        assert not normaliser._store.ask_for("de").done()
         assert "still being built" in german.notes[0] and german.text == "Am dritten Mai"
+        assert english.text == "at ten thirty" and not english.notes
 
 
 @pytest.mark.slow
@@ -322,16 +327,16 @@ def test_eight_threads_get_their_own_readings(read: Read) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("code", LIMITS_MS)
-def test_a_sentence_is_soon_read(read: Read, code: str) -> None:
+def test_a_sentence_is_soon_read(read: Read, nine_languages: Normaliser, code: str) -> None:
     sentences = [case["input"] for case in GOLDEN if case["language"] == code]
     read("5 5", code)
     took_ms = []
     for sentence in sentences:
         tries = []
-        for k in range(3):  # the best: other processes are not what is measured
-            begun = time.perf_counter()
+        for k in range(3):  # the best: what else the machine does is not what is measured
+            begun_s = core_s(nine_languages, code)
             read(f"{k} {sentence}", code)
-            tries.append(1000 * (time.perf_counter() - begun))
+            tries.append(1000 * (core_s(nine_languages, code) - begun_s))
         took_ms.append(min(tries))
     took_ms.sort()
     p95_ms = took_ms[int(0.95 * (len(took_ms) - 1))]

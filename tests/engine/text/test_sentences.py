@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.text.sentences import plan_chunks, sentences
+from tests.core_time import soon
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 
@@ -136,9 +136,7 @@ def test_letters_are_not_parted_from_their_marks() -> None:
     ],
 )
 def test_text_without_sentences_is_cut_all_the_same_and_soon(text: str) -> None:
-    started_s = time.thread_time()
-    chunks = plan_chunks(text, 150, "en_us")
-    assert time.thread_time() - started_s < 0.6
+    chunks = soon(lambda: plan_chunks(text, 150, "en_us"), within_s=0.6)
     assert max(map(len, chunks), default=0) <= 300
     assert "".join("".join(chunks).split()) == "".join(text.split())
 
@@ -156,6 +154,6 @@ def test_a_short_text_needs_no_library() -> None:
         "print([name for name in ('sentencex', 'regex', 'torch') if name in sys.modules])"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True, timeout=240
     )
     assert done.stdout.strip() == "[]", done.stderr[-2000:]
