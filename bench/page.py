@@ -33,6 +33,7 @@ def heard(page: Page, text: str) -> tuple[float, float]:
     first_ms, heard_ms = page.evaluate("[studio.player.firstFrame_ms, studio.player.heardAfter_ms]")
     page.wait_for_selector('#status [data-state="done"]')
     page.wait_for_function("!studio.player.state.isPlaying")
+    page.wait_for_selector("#speak")
     return first_ms, heard_ms - first_ms
 
 

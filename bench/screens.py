@@ -111,9 +111,10 @@ def spoken(page: Page) -> None:
     page.fill("#text textarea", SENTENCE)
     for seed in ("7", "8"):
         page.fill("#seed input", seed)
+        page.evaluate("document.querySelector('#status [data-state]').dataset.state = 'old'")
         page.click("#speak")
-        page.wait_for_selector("#stop")
         page.wait_for_selector('#status [data-state="done"]')
+        page.wait_for_selector("#speak")
 
 
 def takes(page: Page) -> None:

@@ -31,6 +31,11 @@
     }
   });
 
+  // Gradio's lists take Tab for typing: left by it they open again, and break the page when they shrink.
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Tab" && event.target.matches?.("[role=combobox]")) event.stopImmediatePropagation();
+  }, true);
+
   // The live player leaves when it has played to its end; a new stream brings it back.
   document.addEventListener("ended", (event) => setPlayed(event, true), true);
   document.addEventListener("loadstart", (event) => setPlayed(event, false), true);

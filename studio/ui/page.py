@@ -161,7 +161,7 @@ def _wire_speech(view: View, handlers: Handlers) -> None:
         js="studio.listens",
         concurrency_limit=None,
         **QUIET,
-    )
+    ).then(handlers.performance.ready, view.press, [view.speak, view.stop], **AT_ONCE)
     # Sound that was sent but is not heard yet ends in the browser.
     view.stop.click(handlers.stop, view.press, js="studio.stop", **AT_ONCE)
     # A typed seed is meant, even if Speak is pressed at once.
@@ -208,9 +208,12 @@ def _wire_script(view: ScriptView, kept: gr.Textbox, handlers: ScriptHandlers) -
         **AT_ONCE,
     )
     view.cast.input(handlers.choose, view.chosen, view.chosen, **AT_ONCE)
-    view.speak.click(handlers.speak, now, shown, concurrency_limit=None, **QUIET)
     view.stop.click(handlers.stop, view.run, js="studio.stop", **AT_ONCE)
-    view.lines.submit(handlers.again, view.run, shown, concurrency_limit=None, **QUIET)
+    for spoken in (
+        view.speak.click(handlers.speak, now, shown, concurrency_limit=None, **QUIET),
+        view.lines.submit(handlers.again, view.run, shown, concurrency_limit=None, **QUIET),
+    ):
+        spoken.then(handlers.ready, view.run, [view.speak, view.stop], **AT_ONCE)
 
 
 def _wire_code(view: View, handlers: CodeHandlers) -> None:
@@ -298,7 +301,7 @@ def _wire_takes(view: View, handlers: TakesHandlers) -> None:
         js="studio.listens",
         concurrency_limit=None,
         **QUIET,
-    )
+    ).then(handlers.ready, view.press, [view.speak, view.stop], **AT_ONCE)
 
 
 def _wire_check(view: CheckView) -> None:

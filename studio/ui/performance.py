@@ -16,7 +16,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import gradio as gr
@@ -145,7 +144,6 @@ class Performance:
                 listening.end()
             if spoken is not None:
                 spoken.close()
-        yield self._idle()
 
     async def _heard(
         self, spoken: Spoken, owner: Owner, wish: Wish, listening: Listening | None
@@ -271,6 +269,12 @@ class Performance:
         duration_s = 0.0 if spoken is None else spoken.duration_s
         return {self._view.status: status_html("stopped", strings.stopped(duration_s))}
 
-    def _idle(self) -> dict[Any, Any]:
+    def ready(self, press: Press | None) -> Update:
+        """Speak in the place of Stop, when the event of ``press`` is over.
+
+        No part of that event itself: Gradio drops a press while the one before it still ends.
+        """
         view = self._view
+        if press is not None and not press.is_over:
+            return {}
         return {view.speak: gr.update(visible=True), view.stop: gr.update(visible=False)}

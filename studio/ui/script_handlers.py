@@ -111,7 +111,6 @@ class ScriptHandlers:
             yield self._broken(run, error)
         finally:
             run.is_over = True
-        yield self._idle()
 
     async def again(
         self, request: gr.Request, run: Run | None, event: gr.EventData
@@ -141,7 +140,7 @@ class ScriptHandlers:
             yield self._broken(run, error)
         finally:
             run.is_over = True
-        yield {view.lines: lines_html(run.lines, run.sounds)} | self._idle()
+        yield {view.lines: lines_html(run.lines, run.sounds)}
 
     @staticmethod
     def stop(run: Run | None) -> None:
@@ -249,8 +248,11 @@ class ScriptHandlers:
             run, GenerationFailed(f"request: the page failed ({name}); press Speak again.")
         )
 
-    def _idle(self) -> Update:
+    def ready(self, run: Run | None) -> Update:
+        """Speak in the place of Stop: see ``Performance.ready``."""
         view = self._view
+        if run is not None and not run.is_over:
+            return {}
         return {view.speak: gr.update(visible=True), view.stop: gr.update(visible=False)}
 
 

@@ -32,6 +32,7 @@ class TakesHandlers:
         self._view = view
         self._history = desk.stores.history
         self._performance = performance
+        self.ready = performance.ready
 
     async def opened(self, request: gr.Request, kept: str, num_shown: int) -> Update:
         """The takes as they are now."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import threading
 import time
@@ -10,12 +11,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import imageio_ffmpeg
 import numpy as np
 import pytest
 import uvicorn
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Frame,
+    Page,
+    Request,
+    expect,
+    sync_playwright,
+)
 
 from engine import Engine, SpeechRequest
 from studio.api.speaking import Speaking
@@ -41,6 +52,15 @@ FLAGS = (
     "--host-resolver-rules=MAP studio.test 127.0.0.1",  # an address that is no localhost
 )
 START_S = 60.0
+# Of any single wait: what does not come, does not come later either, and a busy machine is slow.
+PATIENCE_MS = 30_000
+expect.set_options(timeout=PATIENCE_MS)
+# Within it the longest text of these tests is spoken to its end.
+QUIET_S = 120.0
+# What Gradio asks about an event, from the first request to the last answer.
+CALL = re.compile(r"/gradio_api/(run|queue|upload)\b")
+# The calls of a page that are not answered yet.
+_calls: WeakKeyDictionary[Page, set[Request]] = WeakKeyDictionary()
 
 
 @dataclass
@@ -158,7 +178,7 @@ def context(chromium: Browser) -> Iterator[BrowserContext]:
     context = chromium.new_context(
         viewport={"width": 1440, "height": 900}, permissions=["microphone"], accept_downloads=True
     )
-    context.set_default_timeout(30_000)
+    context.set_default_timeout(PATIENCE_MS)
     yield context
     context.close()
 
@@ -187,28 +207,66 @@ def page(
 
     page = context.new_page()
     page.on("console", hear)
-    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("pageerror", lambda error: complaints.append(error.stack or str(error)))
     page.on("request", lambda request: requested.append(request.url))
     return open_studio(page, studio.address)
 
 
 def open_studio(page: Page, address: str) -> Page:
     """Open the studio and wait until it is ready to be used."""
+    watch(page)
     page.goto(address)
-    # The seed is emptied by the first event of the page: then everything is wired.
-    page.wait_for_selector("#seed input:placeholder-shown")
+    wait_ready(page)
     return page
 
 
+def reload(page: Page) -> None:
+    """Open the studio anew and wait until it is ready to be used."""
+    page.reload()
+    wait_ready(page)
+
+
+def wait_ready(page: Page | Frame) -> None:
+    """Wait until the first event of the page is answered."""
+    # It empties the seed: then everything is wired.
+    page.wait_for_selector("#seed input:placeholder-shown")
+    quiet(page)
+
+
+def watch(page: Page) -> None:
+    """Note which calls of the page are under way, for ``quiet``; before the page is opened."""
+    calls = _calls.setdefault(page, set())
+    page.on("request", lambda call: calls.add(call) if CALL.search(call.url) else None)
+    page.on("requestfinished", lambda call: calls.discard(call))
+    page.on("requestfailed", lambda call: calls.discard(call))
+
+
+def quiet(page: Page | Frame) -> None:
+    """Wait until every event of the page is over and its answers are shown.
+
+    Gradio drops a second press of a button whose event is still ending, and a list that is told
+    anew forgets what its rows were asked: a person is slower than either.
+    """
+    calls = _calls[page if isinstance(page, Page) else page.page]
+    deadline_s = time.monotonic() + QUIET_S
+    num_still = 0
+    while num_still < 2:  # between a call and what follows from it there is none
+        let_settle(page)
+        num_still = 0 if calls else num_still + 1
+        assert time.monotonic() < deadline_s, [call.url for call in calls]
+
+
 def unfold(page: Page, box: str) -> None:
-    """Open a folded box and wait until its fields have their values: Gradio shows them a frame before
-    it writes them, over what was typed meanwhile."""
+    """Open a folded box and wait until its fields have their values.
+
+    Gradio shows them a frame before it writes them, over what was typed meanwhile.
+    """
     page.click(f"{box} > button")
     page.locator(f"{box} :is(input, textarea)").first.wait_for(state="visible")
-    let_settle(page)
+    quiet(page)
 
 
-def let_settle(page: Page) -> None:
+def let_settle(page: Page | Frame) -> None:
     """Wait two frames, in which Gradio writes the values of what has just come into sight."""
     frame = "requestAnimationFrame"
     page.evaluate(f"() => new Promise((done) => {frame}(() => {frame}(() => setTimeout(done))))")

@@ -13,7 +13,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
 from studio.ui import strings
-from tests.e2e.conftest import REPOSITORY, Studio, unfold
+from tests.e2e.conftest import REPOSITORY, Studio, reload, unfold
 from tests.e2e.test_library import SENTENCE, open_tab, save_voice, speak
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -27,6 +27,10 @@ TABS = (
     strings.CHECK_TAB,
     strings.ABOUT_TAB,
 )
+# No movement that comes to an end is still going on.
+ENDED = """document.getAnimations().every(
+    (it) => it.playState !== "running" || it.effect.getComputedTiming().endTime === Infinity
+)"""
 # Rule: selectors of Gradio's own parts.
 GRADIOS: dict[str, tuple[str, ...]] = {}
 
@@ -46,8 +50,7 @@ def serious(page: Page) -> list[str]:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_serious_on_any_tab(page: Page, studio: Studio, scheme: str):
     page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
-    page.reload()
-    page.wait_for_selector("#seed input:placeholder-shown")
+    reload(page)
     unfold(page, "#sampling")
     unfold(page, "#presets-box")
     unfold(page, "#words-box")
@@ -60,6 +63,7 @@ def test_axe_finds_nothing_serious_on_any_tab(page: Page, studio: Studio, scheme
     for name in TABS:
         open_tab(page, name)
         page.wait_for_timeout(500)
+        page.wait_for_function(ENDED)
         findings[name] = serious(page)
     assert findings == {name: [] for name in TABS}
 
@@ -68,7 +72,7 @@ def test_at_200_percent_nothing_needs_sideways_scrolling(page: Page):
     page.set_viewport_size({"width": 640, "height": 400})  # 1280 by 800 at 200 %
     for name in TABS:
         open_tab(page, name)
-        assert page.evaluate("document.documentElement.scrollWidth") <= 640, name
+        page.wait_for_function("document.documentElement.scrollWidth <= 640")
 
 
 @pytest.mark.parametrize("language", [code for code in strings.INTERFACE_LANGUAGES if code != "en"])
@@ -77,12 +81,12 @@ def test_the_page_speaks_and_keeps_a_language(page: Page, language: str, complai
     page.select_option("#interface-language", language)
     expect(page.get_by_role("tab", name=words["Takes"], exact=True)).to_be_visible()
     expect(page.locator("#speak")).to_have_text(words["Speak"])
-    page.reload()
+    reload(page)
     expect(page.locator("#speak")).to_have_text(words["Speak"])
-    assert page.evaluate("document.documentElement.lang") == language
+    expect(page.locator("html")).to_have_attribute("lang", language)
     for width in (320, 768, 1440):
         page.set_viewport_size({"width": width, "height": 900})
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        page.wait_for_function(f"document.documentElement.scrollWidth <= {width}")
     page.select_option("#interface-language", "en")
     expect(page.locator("#speak")).to_have_text("Speak")
     assert complaints == []

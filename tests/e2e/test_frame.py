@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, BrowserContext, Frame, expect
 
 from studio.api.owners import COOKIE
 from studio.ui import strings
-from tests.e2e.conftest import CHROMIUM, FLAGS, Studio
+from tests.e2e.conftest import CHROMIUM, FLAGS, PATIENCE_MS, Studio, wait_ready, watch
 from tests.e2e.test_library import open_tab, save_voice
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -61,7 +61,7 @@ def profile(chromium: Browser, tmp_path: Path) -> Iterator[BrowserContext]:
         args=FLAGS,
         viewport={"width": 1440, "height": 900},
     )
-    context.set_default_timeout(30_000)
+    context.set_default_timeout(PATIENCE_MS)
     yield context
     context.close()
 
@@ -70,9 +70,10 @@ def framed(context: BrowserContext, host: str, complaints: list[str]) -> Frame:
     """Open the framed studio, as at the beginning of a visit."""
     page = context.new_page()
     page.on("pageerror", lambda error: complaints.append(str(error)))
+    watch(page)
     page.goto(host)
     (frame,) = page.main_frame.child_frames
-    frame.wait_for_selector("#seed input:placeholder-shown")
+    wait_ready(frame)
     return frame
 
 

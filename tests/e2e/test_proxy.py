@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from playwright.sync_api import Browser, expect
 
-from tests.e2e.conftest import REPOSITORY, Studio
+from tests.e2e.conftest import PATIENCE_MS, REPOSITORY, Studio, open_studio, quiet
 from tests.e2e.test_page import PLAYER, wait_status
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -106,7 +106,7 @@ def test_behind_a_proxy_below_a_path_every_address_holds(
     chromium: Browser, studio: Studio, proxy: str, complaints: list[str]
 ):
     context = chromium.new_context(ignore_https_errors=True, accept_downloads=True)
-    context.set_default_timeout(30_000)
+    context.set_default_timeout(PATIENCE_MS)
     page = context.new_page()
     requested: list[str] = []
     failed: list[str] = []
@@ -116,15 +116,15 @@ def test_behind_a_proxy_below_a_path_every_address_holds(
         "response",
         lambda answer: failed.append(answer.url) if answer.status >= 400 else None,
     )
-    page.goto(proxy)
-    page.wait_for_selector("#seed input:placeholder-shown")
+    open_studio(page, proxy)
     page.select_option("#interface-language", "de")
     expect(page.locator("#speak")).to_have_text("Sprechen")
     page.select_option("#interface-language", "en")
     page.click('#recording button[aria-label="Upload file"]')
     page.set_input_files("#recording input[type=file]", CLIP)
     expect(page.locator("#voice-note")).to_contain_text("This is the voice now.")
-    page.fill("#text textarea", "The small boat is still tied to the pier. " * 4)
+    quiet(page)
+    page.fill("#text textarea", "The small boat is still tied to the pier. " * 10)
     page.click("#speak")
     page.wait_for_function(f"{PLAYER} && {PLAYER}.place_s > 0.2")
     assert studio.engine.stats.num_live == 1  # it plays before it is whole
@@ -132,7 +132,7 @@ def test_behind_a_proxy_below_a_path_every_address_holds(
     with page.expect_download() as downloading:
         page.click("#download-mp3")
     assert downloading.value.suggested_filename.endswith(".mp3")
-    page.wait_for_function("document.querySelector('#take audio').duration > 1")
+    page.wait_for_function("document.querySelector('#take audio')?.duration > 1")
     page.get_by_role("tab", name="Code", exact=True).click()
     expect(page.locator("#code code").first).to_contain_text(f"{proxy}v1/audio/speech")
     strays = [url for url in requested if not url.startswith((proxy, "data:", "blob:"))]

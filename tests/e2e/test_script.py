@@ -10,7 +10,7 @@ import soundfile
 from playwright.sync_api import Page, expect
 
 from studio.ui import strings
-from tests.e2e.conftest import Studio
+from tests.e2e.conftest import Studio, quiet
 from tests.e2e.test_library import open_tab
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -24,14 +24,17 @@ def test_a_script_is_cast_spoken_said_again_in_part_and_kept_with_subtitles(
     expect(cast).to_have_count(2)
     assert cast.first.input_value() != cast.nth(1).input_value()
     cast.nth(1).select_option(label="deep")
+    quiet(page)
     page.click("#speak-script")
     rows = page.locator("#lines li.entry")
     expect(rows).to_have_count(3, timeout=60_000)
     expect(page.locator("#script-status")).to_contain_text("Done: 3 lines")
+    quiet(page)
+    expect(page.locator("#speak-script")).to_be_visible()
     before = rows.locator(".facts").all_inner_texts()
     rows.nth(1).get_by_role("button", name=re.compile(strings.REROLL)).click()
-    page.wait_for_selector("#stop-script")
-    page.wait_for_selector("#speak-script")
+    quiet(page)
+    expect(page.locator("#speak-script")).to_be_visible()
     after = rows.locator(".facts").all_inner_texts()
     assert [a == b for a, b in zip(before, after, strict=True)] == [True, False, True]
     rows.nth(1).locator(".play").click()
@@ -55,8 +58,10 @@ def test_a_script_stops_at_once_and_its_faults_are_told(page: Page, studio: Stud
     page.click("#speak-script")
     expect(page.locator("#lines li.entry").first).to_be_visible(timeout=30_000)
     page.keyboard.press("Escape")
-    studio.wait_idle(within_s=2)
+    studio.wait_idle(within_s=5)
     expect(page.locator("#script-status")).to_contain_text("Stopped after")
+    quiet(page)
+    expect(page.locator("#speak-script")).to_be_visible()
     page.fill("#script textarea", "Anna: ...")
     page.press("#script textarea", "Control+Enter")
     expect(page.locator("#script-note .bad")).to_contain_text("turns[0].text")
@@ -69,4 +74,4 @@ def test_a_closed_tab_takes_its_script_along(page: Page, studio: Studio):
     page.click("#speak-script")
     expect(page.locator("#lines li.entry").first).to_be_visible(timeout=30_000)
     page.close()
-    studio.wait_idle(within_s=3)
+    studio.wait_idle(within_s=8)  # not to the end of its lines

@@ -6,8 +6,8 @@ import pytest
 from playwright.sync_api import Page
 
 from engine import Emotion, Engine, Guidance, SpeechRequest
-from tests.e2e.conftest import Studio
-from tests.e2e.test_page import wait_status
+from tests.e2e.conftest import Studio, quiet
+from tests.e2e.test_page import record, wait_status
 from tests.shadow.release import QUALITY_BUCKETS, make_emotions, make_release
 
 pytestmark = pytest.mark.browser
@@ -29,15 +29,13 @@ def test_what_the_release_declares_is_shown_and_reaches_the_engine(
     assert all(name in panel for name in ("Accurate rather than expressive", "clean background"))
     assert all(name in panel for name in ("Happy", "Surprised", "Valence", "Arousal"))
 
-    page.click("#recording button.record-button")
-    page.wait_for_timeout(3000)
-    page.click("#recording button.stop-button")
-    page.wait_for_selector("#voice-note >> text=This is the voice now.")
+    record(page)
     page.get_by_label("number input for Happy").fill("0.8")
     page.get_by_label("number input for Happy").press("Tab")
     page.get_by_label("number input for Voice guidance").fill("1.5")
     page.get_by_label("number input for Voice guidance").press("Tab")
     page.get_by_label("Accurate rather than expressive").uncheck()
+    quiet(page)
     box = page.locator("#pad").bounding_box()
     assert box is not None
     page.mouse.click(box["x"] + 0.75 * box["width"], box["y"] + 0.5 * box["height"])

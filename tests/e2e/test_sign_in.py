@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import BrowserContext, expect
 
-from tests.e2e.conftest import Studio
+from tests.e2e.conftest import Studio, wait_ready, watch
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -23,13 +23,14 @@ def test_the_key_opens_the_page_and_its_takes(context: BrowserContext, studio: S
     page = context.new_page()
     complaints: list[str] = []
     page.on("pageerror", lambda error: complaints.append(str(error)))
+    watch(page)
     page.goto(studio.address)
     page.get_by_label("API key of this studio").fill("a-key-that-nobody-has")
     page.get_by_role("button", name="Sign in").click()
     expect(page.get_by_role("alert")).to_contain_text("No key of this studio")
     page.get_by_label("API key of this studio").fill(KEY)
     page.get_by_role("button", name="Sign in").click()
-    page.wait_for_selector("#seed input:placeholder-shown")
+    wait_ready(page)
     page.locator("#text textarea").fill("Yes.")
     page.get_by_role("button", name="Speak").first.click()
     download = page.locator("#download-wav")

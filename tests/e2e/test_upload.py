@@ -6,7 +6,7 @@ import base64
 import re
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
 from studio.ui import strings
 from tests.e2e.conftest import REPOSITORY
@@ -56,7 +56,7 @@ def test_a_chosen_file_is_judged_by_its_sound(page: Page, name: str, seconds: fl
     words = judged(page)
     assert words.startswith(f"{seconds} s of sound at -"), words
     assert "This is the voice now." in words
-    assert page.input_value("#voice input") == strings.YOUR_RECORDING
+    expect(page.locator("#voice input")).to_have_value(strings.YOUR_RECORDING)
     assert not re.search("Infinity|NaN", page.inner_text("#recording"))
 
 
