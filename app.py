@@ -143,6 +143,7 @@ def open_engine(settings: Settings) -> Engine:
         max_waiting_per_owner=settings.max_waiting_per_owner,
         emotion_directions=settings.emotion_directions,
         unload_after_s=settings.unload_after,
+        prefill_rows=settings.prefill_rows,
     )
 
 

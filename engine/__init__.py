@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         Timings,
     )
     from engine.sampling.settings import SAMPLING_RANGES, Range
+    from engine.scheduler import PREFILL_ROWS
     from engine.speaker.blend import average, slerp
     from engine.stream import SpeechStream, SpokenChunk, StreamStatus
     from engine.text import (
@@ -86,6 +87,7 @@ _HOMES = {
     "engine.repair": "Repair",
     "engine.request": "Delivery Emotion FinishReason Guidance Sampling SpeechRequest Timings",
     "engine.sampling.settings": "Range SAMPLING_RANGES",
+    "engine.scheduler": "PREFILL_ROWS",
     "engine.speaker.blend": "average slerp",
     "engine.stream": "SpeechStream SpokenChunk StreamStatus",
     "engine.text": "DETECT Normalised Normaliser Span default_grammar_folder detect_language",
@@ -111,6 +113,7 @@ __all__ = [
     "MAX_SEED",
     "MAX_TEXT_CHARS",
     "MAX_TURNS",
+    "PREFILL_ROWS",
     "SAMPLING_RANGES",
     "SLIDER_RANGE",
     "Cancelled",

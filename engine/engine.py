@@ -77,6 +77,7 @@ class Engine:
         max_waiting_per_owner: int = DEFAULT_MAX_WAITING_PER_OWNER,
         reopen: Callable[[], Family] | None = None,
         unload_after_s: float = 0.0,
+        prefill_rows: int | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.name = name
@@ -100,6 +101,7 @@ class Engine:
             self._learn_service_time,
             reopen,
             unload_after_s,
+            prefill_rows,
         )
 
     @property
@@ -127,15 +129,17 @@ class Engine:
         max_waiting_per_owner: int = DEFAULT_MAX_WAITING_PER_OWNER,
         emotion_directions: Path | None = None,
         unload_after_s: float = 0.0,
+        prefill_rows: int | None = None,
         progress: Callable[[str], None] = log.info,
     ) -> Engine:
         """Open a checkpoint folder or hub repository and start the engine thread.
 
         ``device`` "auto" takes the GPU if there is one. ``dtype`` int8 and float8_e4m3fn narrow
         the experts alone; None takes what fits. ``emotion_directions`` is a folder of them;
-        without it, the checkpoint's own subfolder of that name counts, if there is one. Raises
-        ``CheckpointError`` with one clear sentence when anything is missing, damaged, made for
-        another model or too large for the memory.
+        without it, the checkpoint's own subfolder of that name counts, if there is one.
+        ``prefill_rows`` bounds the prompt rows between two decode steps, None as the device
+        likes it. Raises ``CheckpointError`` with one clear sentence when anything is missing,
+        damaged, made for another model or too large for the memory.
         """
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -172,6 +176,7 @@ class Engine:
             max_waiting_per_owner=max_waiting_per_owner,
             reopen=open_family,
             unload_after_s=unload_after_s,
+            prefill_rows=prefill_rows,
         )
 
     # Voices ----------------------------------------------------------------------------------

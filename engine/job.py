@@ -85,6 +85,7 @@ class Job:
         self._reference_lufs = -math.inf
         self._no_frames = torch.empty(0, family.num_codebooks, dtype=torch.int64)
         self._spoken: dict[int, Tensor] = {}  # segment -> its aligned frames
+        self._plan: PromptPlan | None = None  # made, and not yet begun with
 
     # What the scheduler, the loop and the sampler ask ------------------------------------------
 
@@ -159,8 +160,25 @@ class Job:
 
     # Segments and attempts ---------------------------------------------------------------------
 
+    @property
+    def num_prefill_rows(self) -> int:
+        """Rows that the planned prefill computes; 0 where none is planned."""
+        return 0 if self._plan is None else self._plan.num_prefill_rows
+
+    def plan_ahead(self) -> None:
+        """Have the prompts of the next attempt at hand; it may wait some steps for its turn."""
+        if self._plan is None:
+            self._plan = self.next_plan()
+
+    def begin(self) -> PromptPlan:
+        """Give the prompts that were planned, and decode from now on."""
+        assert self._plan is not None, "nothing was planned"
+        plan, self._plan = self._plan, None
+        self.needs_prefill = False
+        return plan
+
     def next_plan(self) -> PromptPlan:
-        """Begin the next segment, or the current one anew, and give its prompts."""
+        """Begin the next segment, or the current one anew, and make its prompts."""
         if self._is_settled:
             self._begin_segment()
         segment = self._segments[self._segment]
@@ -195,7 +213,7 @@ class Job:
         self._guard = Guard(replace(limits, budget=min(limits.budget, room)))
         self._loudness = SpeechLoudness(self._rate_hz)
         self._frames: list[Tensor] = []
-        self.needs_prefill = self._is_cut = False
+        self._is_cut = False
 
     def _context(self) -> Context | None:
         """The first segment, which keeps the voice where it began, and the one just spoken."""

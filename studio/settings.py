@@ -15,7 +15,7 @@ from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from engine import MAX_TEXT_CHARS, InvalidRequest, default_grammar_folder
+from engine import MAX_TEXT_CHARS, PREFILL_ROWS, InvalidRequest, default_grammar_folder
 from studio import option_values as values
 from studio.option_values import is_loopback
 
@@ -67,6 +67,14 @@ class Settings:
         is_masked=True,
     )
     slots: int = _option(8, values.whole(1, 256), "requests that are spoken at the same time")
+    prefill_rows: int | None = _option(
+        None,
+        values.whole(1, 1_000_000),
+        "prompt rows computed between two decode steps, so that many who come at once do not"
+        f" interrupt those who listen; {PREFILL_ROWS['cpu']} on a CPU, {PREFILL_ROWS['cuda']} on a"
+        " GPU",
+        metavar="N",
+    )
     max_waiting: int = _option(64, values.whole(1, 10_000), "requests that may wait for a slot")
     max_waiting_per_owner: int = _option(
         16, values.whole(1, 10_000), "how many of the waiting ones may come from one address"

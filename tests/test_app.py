@@ -124,6 +124,7 @@ SAY = ("say", "Hi.", "--out", "{folder}/a.wav")
         (("check", "--model", "{folder}/broken"), "model: "),
         (("serve", "--port", "{taken}"), "--port: cannot listen on 127.0.0.1 port {taken}"),
         (("--port", "70000"), "--port: '70000' is not allowed"),
+        (("--prefill-rows", "0"), "--prefill-rows: '0' is not allowed; give a whole number from 1"),
     ],
 )
 def test_a_mistake_is_one_sentence_and_exit_code_2(arguments, says, tmp_path, capsys):
@@ -153,6 +154,15 @@ def test_a_gpu_that_is_not_there_is_told(monkeypatch, capsys):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     assert app.main(["check", "--device", "cuda"]) == 2
     assert "--device: 'cuda' is not here" in capsys.readouterr().err
+
+
+def test_what_the_options_ask_for_reaches_the_engine(monkeypatch):
+    asked = {}
+    monkeypatch.setattr(Engine, "open", lambda model, **keywords: asked.update(keywords))
+    app.open_engine(Settings())
+    assert asked["prefill_rows"] is None
+    app.open_engine(Settings(prefill_rows=300))
+    assert asked["prefill_rows"] == 300
 
 
 def test_the_interpreters_own_programs_come_first():
