@@ -36,7 +36,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import torch
 
-from engine import Engine, InvalidRequest, SpeechStream, StudioError
+from engine import ChunkFrames, Engine, InvalidRequest, SpeechStream, StudioError
 from studio.api.headers import rtf
 from studio.cli import settings_of
 from studio.cli.normalize import add_normalize_command
@@ -144,6 +144,7 @@ def open_engine(settings: Settings) -> Engine:
         emotion_directions=settings.emotion_directions,
         unload_after_s=settings.unload_after,
         prefill_rows=settings.prefill_rows,
+        chunks=ChunkFrames(settings.first_chunk_frames, settings.chunk_frames),
     )
 
 

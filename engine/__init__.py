@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from engine.family import Control
     from engine.forecast import Forecast, forecast
     from engine.life import EngineStats
+    from engine.outlet import ChunkFrames
     from engine.queue import Reservation
     from engine.repair import Repair
     from engine.request import (
@@ -83,6 +84,7 @@ _HOMES = {
     "engine.family": "Control",
     "engine.forecast": "Forecast forecast",
     "engine.life": "EngineStats",
+    "engine.outlet": "ChunkFrames",
     "engine.queue": "Reservation",
     "engine.repair": "Repair",
     "engine.request": "Delivery Emotion FinishReason Guidance Sampling SpeechRequest Timings",
@@ -118,6 +120,7 @@ __all__ = [
     "SLIDER_RANGE",
     "Cancelled",
     "CheckpointError",
+    "ChunkFrames",
     "Cleaning",
     "Conflict",
     "Control",

@@ -30,6 +30,7 @@ from engine.job import Job
 from engine.life import EngineStats, Life, broken
 from engine.longform import plan_speech
 from engine.loop import EngineLoop
+from engine.outlet import ChunkFrames
 from engine.queue import AdmissionQueue, Reservation, Room
 from engine.request import (
     Delivery,
@@ -78,6 +79,7 @@ class Engine:
         reopen: Callable[[], Family] | None = None,
         unload_after_s: float = 0.0,
         prefill_rows: int | None = None,
+        chunks: ChunkFrames = ChunkFrames(),  # noqa: B008 -- it is frozen
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.name = name
@@ -85,6 +87,7 @@ class Engine:
         self.encoder = encoder
         self.voices = dict(voices)
         self.num_slots = num_slots
+        self._chunks = chunks
         self._clock = clock
         self._changed = threading.Condition()
         self._mean_service_s = FIRST_SERVICE_S
@@ -130,6 +133,7 @@ class Engine:
         emotion_directions: Path | None = None,
         unload_after_s: float = 0.0,
         prefill_rows: int | None = None,
+        chunks: ChunkFrames = ChunkFrames(),  # noqa: B008 -- it is frozen
         progress: Callable[[str], None] = log.info,
     ) -> Engine:
         """Open a checkpoint folder or hub repository and start the engine thread.
@@ -138,8 +142,9 @@ class Engine:
         the experts alone; None takes what fits. ``emotion_directions`` is a folder of them;
         without it, the checkpoint's own subfolder of that name counts, if there is one.
         ``prefill_rows`` bounds the prompt rows between two decode steps, None as the device
-        likes it. Raises ``CheckpointError`` with one clear sentence when anything is missing,
-        damaged, made for another model or too large for the memory.
+        likes it; ``chunks`` says how soon sound leaves, never how it sounds. Raises
+        ``CheckpointError`` with one clear sentence when anything is missing, damaged, made for
+        another model or too large for the memory.
         """
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -177,6 +182,7 @@ class Engine:
             reopen=open_family,
             unload_after_s=unload_after_s,
             prefill_rows=prefill_rows,
+            chunks=chunks,
         )
 
     # Voices ----------------------------------------------------------------------------------
@@ -285,9 +291,8 @@ class Engine:
             on_cancel=lambda: self._cancel(job),
             place=lambda: self._place(job),
         )
-        job = Job(
-            request, segments, sampling, stream, self.family, self.codec, num_lanes, self._clock
-        )
+        made_by = self.family, self.codec, num_lanes, self._clock, self._chunks
+        job = Job(request, segments, sampling, stream, *made_by)
         with self._changed:
             room = self._room()
             if reservation is not None:

@@ -75,6 +75,19 @@ class Settings:
         " GPU",
         metavar="N",
     )
+    first_chunk_frames: int | None = _option(
+        None,
+        values.whole(1, 1000),
+        "frames of the first chunk of sound, the fewer the sooner; 0.16 s if left out",
+        metavar="N",
+    )
+    chunk_frames: int | None = _option(
+        None,
+        values.whole(1, 1000),
+        "most frames of a later chunk: each is twice as long as the one before, up to this; 1 s if"
+        " left out",
+        metavar="N",
+    )
     max_waiting: int = _option(64, values.whole(1, 10_000), "requests that may wait for a slot")
     max_waiting_per_owner: int = _option(
         16, values.whole(1, 10_000), "how many of the waiting ones may come from one address"

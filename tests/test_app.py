@@ -18,7 +18,7 @@ import pytest
 import soundfile
 
 import app
-from engine import Engine
+from engine import ChunkFrames, Engine
 from studio.media.pcm import to_int16
 from studio.provenance import Marker
 from studio.settings import Settings
@@ -124,6 +124,11 @@ SAY = ("say", "Hi.", "--out", "{folder}/a.wav")
         (("check", "--model", "{folder}/broken"), "model: "),
         (("serve", "--port", "{taken}"), "--port: cannot listen on 127.0.0.1 port {taken}"),
         (("--port", "70000"), "--port: '70000' is not allowed"),
+        (("--chunk-frames", "1001"), "--chunk-frames: '1001' is not allowed; give a whole number"),
+        (
+            ("--port", "0", "--first-chunk-frames", "9", "--chunk-frames", "3"),
+            "--first-chunk-frames: 9 is more than --chunk-frames 3; give at most 3",
+        ),
         (("--prefill-rows", "0"), "--prefill-rows: '0' is not allowed; give a whole number from 1"),
     ],
 )
@@ -160,9 +165,9 @@ def test_what_the_options_ask_for_reaches_the_engine(monkeypatch):
     asked = {}
     monkeypatch.setattr(Engine, "open", lambda model, **keywords: asked.update(keywords))
     app.open_engine(Settings())
-    assert asked["prefill_rows"] is None
-    app.open_engine(Settings(prefill_rows=300))
-    assert asked["prefill_rows"] == 300
+    assert (asked["prefill_rows"], asked["chunks"]) == (None, ChunkFrames())
+    app.open_engine(Settings(prefill_rows=300, first_chunk_frames=2, chunk_frames=9))
+    assert (asked["prefill_rows"], asked["chunks"]) == (300, ChunkFrames(2, 9))
 
 
 def test_the_interpreters_own_programs_come_first():
