@@ -128,15 +128,12 @@ def check(options: argparse.Namespace) -> int:
 
 def open_engine(settings: Settings) -> Engine:
     """The engine that ``settings`` ask for: the given model or none; the embedded one if absent."""
-    if settings.device.startswith("cuda") and not torch.cuda.is_available():
-        raise InvalidRequest(
-            f"--device: {settings.device!r} is not here; choose cpu, or install a CUDA build of"
-            " PyTorch on a machine with a GPU.",
-            field="device",
-        )
+    _check_device("device", settings.device)
+    _check_device("codec_device", settings.codec_device or settings.device)
     return Engine.open(
         settings.model or EMBEDDED_MODEL,
         device=settings.device,
+        codec_device=settings.codec_device,
         dtype=None if settings.dtype == "auto" else getattr(torch, settings.dtype),
         num_slots=settings.slots,
         max_waiting=settings.max_waiting,
@@ -146,6 +143,17 @@ def open_engine(settings: Settings) -> Engine:
         prefill_rows=settings.prefill_rows,
         chunks=ChunkFrames(settings.first_chunk_frames, settings.chunk_frames),
     )
+
+
+def _check_device(field: str, device: str) -> None:
+    num_gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if not device.startswith("cuda") or int(device.partition(":")[2] or 0) < num_gpus:
+        return
+    remedy = f"cpu, or one of cuda:0 to cuda:{num_gpus - 1}" if num_gpus > 1 else "cpu or cuda"
+    if not num_gpus:
+        remedy = "cpu, or install a CUDA build of PyTorch on a machine with a GPU"
+    flag = "--" + field.replace("_", "-")
+    raise InvalidRequest(f"{flag}: {device!r} is not here; choose {remedy}.", field=field)
 
 
 def private_folder() -> tempfile.TemporaryDirectory[str]:

@@ -126,6 +126,7 @@ class Engine:
         model: str | Path,
         *,
         device: str = "auto",
+        codec_device: str | None = None,
         dtype: torch.dtype | None = None,
         num_slots: int = DEFAULT_NUM_SLOTS,
         max_waiting: int = DEFAULT_MAX_WAITING,
@@ -138,13 +139,13 @@ class Engine:
     ) -> Engine:
         """Open a checkpoint folder or hub repository and start the engine thread.
 
-        ``device`` "auto" takes the GPU if there is one. ``dtype`` int8 and float8_e4m3fn narrow
-        the experts alone; None takes what fits. ``emotion_directions`` is a folder of them;
-        without it, the checkpoint's own subfolder of that name counts, if there is one.
-        ``prefill_rows`` bounds the prompt rows between two decode steps, None as the device
-        likes it; ``chunks`` says how soon sound leaves, never how it sounds. Raises
-        ``CheckpointError`` with one clear sentence when anything is missing, damaged, made for
-        another model or too large for the memory.
+        ``device`` "auto" takes the GPU if there is one; the codec decodes on ``codec_device``, None
+        on the model's own. ``dtype`` int8 and float8_e4m3fn narrow the experts alone; None takes
+        what fits. ``emotion_directions`` is a folder of them; without it, the checkpoint's own
+        subfolder of that name counts, if there is one. ``prefill_rows`` bounds the prompt rows
+        between two decode steps, None as the device likes it; ``chunks`` says how soon sound
+        leaves, never how it sounds. Raises ``CheckpointError`` with one clear sentence when
+        anything is missing, damaged, made for another model or too large for the memory.
         """
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -165,7 +166,7 @@ class Engine:
         family = open_family()
         if place.type == "cpu" and family.num_numbers <= ONE_THREAD_MAX_NUMBERS:
             torch.set_num_threads(1)
-        codec = open_codec(files.codec_folder, place)
+        codec = open_codec(files.codec_folder, torch.device(codec_device or place))
         encoder_folder = files.encoder_folder
         encoder = None if encoder_folder is None else open_speaker_encoder(encoder_folder)
         voices = load_voices(files.folder)

@@ -54,6 +54,12 @@ class Settings:
     device: str = _option(
         "auto", values.device, "auto, cpu, cuda or cuda:N; auto takes a GPU if any"
     )
+    codec_device: str | None = _option(
+        None,
+        values.codec_device,
+        "where codes become sound: cpu, cuda or cuda:N; the device of the model if left out",
+        metavar="DEVICE",
+    )
     dtype: str = _option(
         "auto",
         values.one_of("auto", "float32", "bfloat16", "float16", "int8", "float8_e4m3fn"),
@@ -278,7 +284,7 @@ class Settings:
         return ", ".join(shown) or "defaults"
 
 
-MODEL_OPTIONS = ("model", "device", "dtype", "emotion_directions", "slots")
+MODEL_OPTIONS = ("model", "device", "codec_device", "dtype", "emotion_directions", "slots")
 
 
 def add_options(parser: argparse.ArgumentParser, names: Iterable[str] | None = None) -> None:
