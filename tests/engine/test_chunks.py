@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +16,12 @@ from engine.text.markup import Pause, Spoken
 from tests.engine.scripted import HOP, RATE_HZ, ScriptedCodec, ScriptedFamily
 
 LINES = ["The boat is tied up, now and then, it is", "Two men stand there and look.", "Nobody."]
+NANO = Path(__file__).parents[2] / "assets" / "nano"
+NANO_TEXTS = (
+    "Why?",
+    "The old house on the hill has a bright red door.",
+    "The ship sailed into the harbor just before sunset, and nobody was there to see it. " * 3,
+)
 SINGLE = SpeechRequest(LINES[0], seed=1)
 # Segments with a pause between two, the second of which is made again.
 PIECES = (Spoken(LINES[0]), Spoken(LINES[1].replace("men", "men%")), Pause(40), Spoken(LINES[2]))
@@ -34,13 +41,25 @@ def usual() -> Iterator[list[np.ndarray]]:
         yield [engine.submit(SINGLE).read()[0], samples]
 
 
-@pytest.mark.parametrize("case", range(8))
+@pytest.mark.parametrize("case", range(5))
 def test_samples_are_the_same_whatever_the_sizes(usual: list[np.ndarray], case: int) -> None:
     draw = random.Random(case)
     first, largest = sorted(draw.choices(range(1, 60), k=2))
     with open_engine(ChunkFrames(first, largest)) as engine:
         for request, expected in zip((SINGLE, LONG), usual, strict=True):
             assert np.array_equal(engine.submit(request).read()[0], expected)
+
+
+@pytest.mark.slow
+def test_the_embedded_voice_is_the_same_whatever_the_sizes() -> None:
+    heard = []
+    for chunks in (ChunkFrames(), ChunkFrames(1, 3), ChunkFrames(first=31), ChunkFrames(5, 12)):
+        with Engine.open(NANO, device="cpu", chunks=chunks) as engine:
+            streams = [engine.speak(text, seed=7) for text in NANO_TEXTS]
+            heard.append([stream.read()[0] for stream in streams])
+            assert not any(stream.repairs for stream in streams)
+    for others in heard[1:]:
+        assert all(map(np.array_equal, others, heard[0]))
 
 
 @pytest.mark.parametrize(
