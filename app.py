@@ -36,7 +36,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import torch
 
-from engine import Engine, InvalidRequest, SpeechStream, StudioError
+from engine import ChunkFrames, Engine, InvalidRequest, SpeechStream, StudioError
 from studio.api.headers import rtf
 from studio.cli import settings_of
 from studio.cli.normalize import add_normalize_command
@@ -128,22 +128,32 @@ def check(options: argparse.Namespace) -> int:
 
 def open_engine(settings: Settings) -> Engine:
     """The engine that ``settings`` ask for: the given model or none; the embedded one if absent."""
-    if settings.device.startswith("cuda") and not torch.cuda.is_available():
-        raise InvalidRequest(
-            f"--device: {settings.device!r} is not here; choose cpu, or install a CUDA build of"
-            " PyTorch on a machine with a GPU.",
-            field="device",
-        )
+    _check_device("device", settings.device)
+    _check_device("codec_device", settings.codec_device or settings.device)
     return Engine.open(
         settings.model or EMBEDDED_MODEL,
         device=settings.device,
+        codec_device=settings.codec_device,
         dtype=None if settings.dtype == "auto" else getattr(torch, settings.dtype),
         num_slots=settings.slots,
         max_waiting=settings.max_waiting,
         max_waiting_per_owner=settings.max_waiting_per_owner,
         emotion_directions=settings.emotion_directions,
         unload_after_s=settings.unload_after,
+        prefill_rows=settings.prefill_rows,
+        chunks=ChunkFrames(settings.first_chunk_frames, settings.chunk_frames),
     )
+
+
+def _check_device(field: str, device: str) -> None:
+    num_gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if not device.startswith("cuda") or int(device.partition(":")[2] or 0) < num_gpus:
+        return
+    remedy = f"cpu, or one of cuda:0 to cuda:{num_gpus - 1}" if num_gpus > 1 else "cpu or cuda"
+    if not num_gpus:
+        remedy = "cpu, or install a CUDA build of PyTorch on a machine with a GPU"
+    flag = "--" + field.replace("_", "-")
+    raise InvalidRequest(f"{flag}: {device!r} is not here; choose {remedy}.", field=field)
 
 
 def private_folder() -> tempfile.TemporaryDirectory[str]:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from engine.family import Control
     from engine.forecast import Forecast, forecast
     from engine.life import EngineStats
+    from engine.outlet import ChunkFrames
     from engine.queue import Reservation
     from engine.repair import Repair
     from engine.request import (
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
         Timings,
     )
     from engine.sampling.settings import SAMPLING_RANGES, Range
+    from engine.scheduler import PREFILL_ROWS
     from engine.speaker.blend import average, slerp
     from engine.stream import SpeechStream, SpokenChunk, StreamStatus
     from engine.text import (
@@ -82,10 +84,12 @@ _HOMES = {
     "engine.family": "Control",
     "engine.forecast": "Forecast forecast",
     "engine.life": "EngineStats",
+    "engine.outlet": "ChunkFrames",
     "engine.queue": "Reservation",
     "engine.repair": "Repair",
     "engine.request": "Delivery Emotion FinishReason Guidance Sampling SpeechRequest Timings",
     "engine.sampling.settings": "Range SAMPLING_RANGES",
+    "engine.scheduler": "PREFILL_ROWS",
     "engine.speaker.blend": "average slerp",
     "engine.stream": "SpeechStream SpokenChunk StreamStatus",
     "engine.text": "DETECT Normalised Normaliser Span default_grammar_folder detect_language",
@@ -111,10 +115,12 @@ __all__ = [
     "MAX_SEED",
     "MAX_TEXT_CHARS",
     "MAX_TURNS",
+    "PREFILL_ROWS",
     "SAMPLING_RANGES",
     "SLIDER_RANGE",
     "Cancelled",
     "CheckpointError",
+    "ChunkFrames",
     "Cleaning",
     "Conflict",
     "Control",

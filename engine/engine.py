@@ -30,6 +30,7 @@ from engine.job import Job
 from engine.life import EngineStats, Life, broken
 from engine.longform import plan_speech
 from engine.loop import EngineLoop
+from engine.outlet import ChunkFrames
 from engine.queue import AdmissionQueue, Reservation, Room
 from engine.request import (
     Delivery,
@@ -77,6 +78,8 @@ class Engine:
         max_waiting_per_owner: int = DEFAULT_MAX_WAITING_PER_OWNER,
         reopen: Callable[[], Family] | None = None,
         unload_after_s: float = 0.0,
+        prefill_rows: int | None = None,
+        chunks: ChunkFrames = ChunkFrames(),  # noqa: B008 -- it is frozen
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.name = name
@@ -84,6 +87,7 @@ class Engine:
         self.encoder = encoder
         self.voices = dict(voices)
         self.num_slots = num_slots
+        self._chunks = chunks
         self._clock = clock
         self._changed = threading.Condition()
         self._mean_service_s = FIRST_SERVICE_S
@@ -100,6 +104,7 @@ class Engine:
             self._learn_service_time,
             reopen,
             unload_after_s,
+            prefill_rows,
         )
 
     @property
@@ -121,21 +126,26 @@ class Engine:
         model: str | Path,
         *,
         device: str = "auto",
+        codec_device: str | None = None,
         dtype: torch.dtype | None = None,
         num_slots: int = DEFAULT_NUM_SLOTS,
         max_waiting: int = DEFAULT_MAX_WAITING,
         max_waiting_per_owner: int = DEFAULT_MAX_WAITING_PER_OWNER,
         emotion_directions: Path | None = None,
         unload_after_s: float = 0.0,
+        prefill_rows: int | None = None,
+        chunks: ChunkFrames = ChunkFrames(),  # noqa: B008 -- it is frozen
         progress: Callable[[str], None] = log.info,
     ) -> Engine:
         """Open a checkpoint folder, GGUF file or hub repository and start the engine thread.
 
-        ``device`` "auto" takes the GPU if there is one. ``dtype`` int8 and float8_e4m3fn narrow
-        the experts alone; None takes what fits. ``emotion_directions`` is a folder of them;
-        without it, the checkpoint's own subfolder of that name counts, if there is one. Raises
-        ``CheckpointError`` with one clear sentence when anything is missing, damaged, made for
-        another model or too large for the memory.
+        ``device`` "auto" takes the GPU if there is one; the codec decodes on ``codec_device``, None
+        on the model's own. ``dtype`` int8 and float8_e4m3fn narrow the experts alone; None takes
+        what fits. ``emotion_directions`` is a folder of them; without it, the checkpoint's own
+        subfolder of that name counts, if there is one. ``prefill_rows`` bounds the prompt rows
+        between two decode steps, None as the device likes it; ``chunks`` says how soon sound
+        leaves, never how it sounds. Raises ``CheckpointError`` with one clear sentence when
+        anything is missing, damaged, made for another model or too large for the memory.
         """
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -156,7 +166,7 @@ class Engine:
         family = open_family()
         if place.type == "cpu" and family.num_numbers <= ONE_THREAD_MAX_NUMBERS:
             torch.set_num_threads(1)
-        codec = open_codec(files.codec_folder, place)
+        codec = open_codec(files.codec_folder, torch.device(codec_device or place))
         encoder_folder = files.encoder_folder
         encoder = None if encoder_folder is None else open_speaker_encoder(encoder_folder)
         voices = load_voices(files.folder)
@@ -172,6 +182,8 @@ class Engine:
             max_waiting_per_owner=max_waiting_per_owner,
             reopen=open_family,
             unload_after_s=unload_after_s,
+            prefill_rows=prefill_rows,
+            chunks=chunks,
         )
 
     # Voices ----------------------------------------------------------------------------------
@@ -280,9 +292,8 @@ class Engine:
             on_cancel=lambda: self._cancel(job),
             place=lambda: self._place(job),
         )
-        job = Job(
-            request, segments, sampling, stream, self.family, self.codec, num_lanes, self._clock
-        )
+        made_by = self.family, self.codec, num_lanes, self._clock, self._chunks
+        job = Job(request, segments, sampling, stream, *made_by)
         with self._changed:
             room = self._room()
             if reservation is not None:

@@ -73,6 +73,11 @@ class PromptPlan:
         return max(len(prompt.rows) for prompt in self.prompts)
 
     @property
+    def num_prefill_rows(self) -> int:
+        """Rows that are computed to start it: those of all prompts."""
+        return sum(len(prompt.rows) for prompt in self.prompts)
+
+    @property
     def prompts(self) -> tuple[Prompt, ...]:
         """The main prompt, then those of the twins."""
         return (self.main, *(twin.prompt for twin in self.twins))

@@ -7,7 +7,8 @@
 - What went wrong (``engine.repair``) is drawn again with other noise, at most twice, from the first
   row that nothing heard depends on; the rows before it are drawn again as they were.
 - The noise of a row is keyed by (seed, segment, attempt, row). Chunks, repairs and gains follow
-  from the codes alone: never from timing, neighbours or the reader.
+  from the codes alone: never from timing, neighbours or the reader. The engine's sizes of chunks
+  say how much of the first segment is heard already when it goes wrong, and nothing else.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from engine.errors import GenerationFailed, InvalidRequest, StudioError
 from engine.family import Context, Family, PromptPlan
 from engine.longform import Segment
 from engine.loudness import SpeechLoudness
-from engine.outlet import Outlet
+from engine.outlet import ChunkFrames, Outlet
 from engine.pace import delivery_at
 from engine.repair import MAX_REPAIRS, Fault, Guard, Limits, Repair
 from engine.request import FinishReason, SpeechRequest
@@ -56,6 +57,7 @@ class Job:
         codec: Codec,
         num_slots: int,
         clock: Callable[[], float],
+        chunks: ChunkFrames,
     ) -> None:
         self.request = request
         self.sampling = sampling
@@ -73,7 +75,7 @@ class Job:
         self._hop = codec.hop
         self._segments = list(segments)
         self._segment = -1
-        self._outlet = Outlet(codec)
+        self._outlet = Outlet(codec, chunks)
         self._rows_spoken = 0  # of the segments before this one
         self._num_paused = 0  # samples of the pauses so far
         self._due_pause = 0  # samples of silence before the next sound
@@ -85,6 +87,7 @@ class Job:
         self._reference_lufs = -math.inf
         self._no_frames = torch.empty(0, family.num_codebooks, dtype=torch.int64)
         self._spoken: dict[int, Tensor] = {}  # segment -> its aligned frames
+        self._plan: PromptPlan | None = None  # made, and not yet begun with
 
     # What the scheduler, the loop and the sampler ask ------------------------------------------
 
@@ -159,8 +162,25 @@ class Job:
 
     # Segments and attempts ---------------------------------------------------------------------
 
+    @property
+    def num_prefill_rows(self) -> int:
+        """Rows that the planned prefill computes; 0 where none is planned."""
+        return 0 if self._plan is None else self._plan.num_prefill_rows
+
+    def plan_ahead(self) -> None:
+        """Have the prompts of the next attempt at hand; it may wait some steps for its turn."""
+        if self._plan is None:
+            self._plan = self.next_plan()
+
+    def begin(self) -> PromptPlan:
+        """Give the prompts that were planned, and decode from now on."""
+        assert self._plan is not None, "nothing was planned"
+        plan, self._plan = self._plan, None
+        self.needs_prefill = False
+        return plan
+
     def next_plan(self) -> PromptPlan:
-        """Begin the next segment, or the current one anew, and give its prompts."""
+        """Begin the next segment, or the current one anew, and make its prompts."""
         if self._is_settled:
             self._begin_segment()
         segment = self._segments[self._segment]
@@ -195,7 +215,7 @@ class Job:
         self._guard = Guard(replace(limits, budget=min(limits.budget, room)))
         self._loudness = SpeechLoudness(self._rate_hz)
         self._frames: list[Tensor] = []
-        self.needs_prefill = self._is_cut = False
+        self._is_cut = False
 
     def _context(self) -> Context | None:
         """The first segment, which keeps the voice where it began, and the one just spoken."""
@@ -278,7 +298,7 @@ class Job:
     def next_window(self) -> Window | None:
         """The next codec window, or None while too few frames are there."""
         is_final = self._is_ended and self._ends_sound
-        return self._outlet.next_window(self._is_ended, is_final)
+        return self._outlet.next_window(self._segment == 0, self._is_ended, is_final)
 
     def take_samples(self, window: Window, samples: Tensor) -> None:
         """Take the decoded ``window``, and send what may be heard already."""
@@ -295,7 +315,8 @@ class Job:
         if len(self._segments) > 1:
             self._loudness.take(own, self._guard.first_sound, self._guard.end_of_sound)
         if self._segment == 0 and not self._is_ended:
-            self._send(self._outlet.hand_out(self._guard.num_heard))
+            num_heard = min(self._guard.num_heard, self._outlet.num_in_chunks)
+            self._send(self._outlet.hand_out(num_heard))
 
     def settle(self) -> None:
         """Once nothing of a segment that ended is left to decode: send it, at its loudness."""

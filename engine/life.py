@@ -26,7 +26,7 @@ from engine.loop import EngineLoop, free_caches
 from engine.queue import AdmissionQueue
 from engine.request import FinishReason
 from engine.sampling.slots import SlotSampler
-from engine.scheduler import Scheduler
+from engine.scheduler import PREFILL_ROWS, Scheduler
 
 log = logging.getLogger(__name__)
 
@@ -70,6 +70,7 @@ class Life:
         on_end: Callable[[Job], None],
         reopen: Callable[[], Family] | None = None,
         unload_after_s: float = 0.0,
+        prefill_rows: int | None = None,
     ) -> None:
         self.family = family
         self.state: State = "ready"
@@ -84,6 +85,9 @@ class Life:
         self._on_end = on_end
         self._reopen = reopen
         self._unload_after_s = unload_after_s if reopen is not None else 0.0
+        self._prefill_rows = prefill_rows or PREFILL_ROWS.get(
+            family.device.type, PREFILL_ROWS["cpu"]
+        )
         self._num_inside = 0  # who is about to submit
         self._used_s = clock()
         self._restarted_s: float | None = None
@@ -111,6 +115,7 @@ class Life:
             self._changed,
             self._clock,
             self._on_end,
+            self._prefill_rows,
         )
         self.loop.start()
 

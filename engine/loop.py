@@ -29,7 +29,7 @@ from engine.family import Runner
 from engine.job import Job
 from engine.request import FinishReason
 from engine.sampling.slots import SlotSampler
-from engine.scheduler import Scheduler
+from engine.scheduler import Scheduler, affordable
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +51,7 @@ class EngineLoop(threading.Thread):
         changed: threading.Condition,
         clock: Callable[[], float],
         on_end: Callable[[Job], None],
+        prefill_rows: int,
     ) -> None:
         super().__init__(name="engine", daemon=True)
         self.heartbeat_s = clock()
@@ -61,6 +62,7 @@ class EngineLoop(threading.Thread):
         self._changed = changed
         self._clock = clock
         self._on_end = on_end
+        self._prefill_rows = prefill_rows
         self._stopping = False
         self._is_abandoned = False
         self._parked_s: dict[Job, float] = {}  # since when
@@ -126,8 +128,9 @@ class EngineLoop(threading.Thread):
         if plan.is_idle:
             return False
         drawn: list[tuple[list[Job], Tensor]] = []
-        if plan.prefill is not None:
-            drawn += self._contained([plan.prefill], self._prefill)
+        for job in affordable(plan.prefill, self._num_prefill_rows, self._prefill_rows):
+            if job.slots:  # else planning it has failed
+                drawn += self._contained([job], self._prefill)
         if plan.decode:
             drawn += self._contained(list(plan.decode), self._decode)
         for jobs, logits in drawn:
@@ -181,9 +184,13 @@ class EngineLoop(threading.Thread):
 
         self._contained([job], run)
 
+    def _num_prefill_rows(self, job: Job) -> int:
+        self._alone(job, job.plan_ahead)
+        return job.num_prefill_rows
+
     def _prefill(self, jobs: list[Job]) -> Tensor:
         (job,) = jobs
-        plan = job.next_plan()
+        plan = job.begin()
         self._sampler.start(job.main_slot, job.sampling, job.request.seed)
         lanes = zip(job.lanes, plan.prompts, strict=True)
         return _guided(jobs, [self._runner.prefill(slot, prompt)[0] for slot, prompt in lanes])

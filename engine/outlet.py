@@ -3,7 +3,10 @@
 - Frames are numbered through the whole request, whatever was made again; pauses have no frames.
 - ``mark`` and ``rewind``: frames pushed since the mark are replaced by others. What was handed out
   is not handed out again: its frames, and those it was decoded with, have to come as they were.
-- Which windows are decoded follows from numbers of frames alone.
+- Sound is decoded in windows whose borders follow from numbers of frames alone: they begin short,
+  and double while the listener has something to hear. What is heard while it is made leaves in
+  chunks of the sizes that were asked for; a chunk decodes as much of the windows as it needs, in
+  calls of their shape, so that its size has no effect on the sound.
 """
 
 from __future__ import annotations
@@ -16,12 +19,41 @@ from torch import Tensor
 
 from engine.codec.base import Codec
 from engine.codec.streaming import CodecStream, Window
+from engine.errors import InvalidRequest
 
-# Chunks begin short, for the first sound, and double while the listener has something to hear.
+# The first and the longest window of the codec, and chunk where no other size is asked for.
 FIRST_CHUNK_S = 0.16
 MAX_CHUNK_S = 1.0
 # How long a gain takes to change, and sound to rise from silence or meet a pause.
 RAMP_S = 0.02
+
+
+@dataclass(frozen=True)
+class ChunkFrames:
+    """Frames of the ``first`` chunk and of the ``largest`` later one; None: as the codec has them.
+
+    Raises ``InvalidRequest`` where the first would be larger than the largest.
+    """
+
+    first: int | None = None
+    largest: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.first is not None and self.largest is not None and self.first > self.largest:
+            raise InvalidRequest(
+                f"--first-chunk-frames: {self.first} is more than --chunk-frames {self.largest};"
+                f" give at most {self.largest}, or leave one of them out.",
+                field="first_chunk_frames",
+            )
+
+    def of(self, codec: Codec) -> tuple[int, int]:
+        """Both sizes for ``codec``; one that was left out gives way to the other."""
+        frame_rate_hz = codec.sample_rate_hz / codec.hop
+        first, largest = (max(1, round(s * frame_rate_hz)) for s in (FIRST_CHUNK_S, MAX_CHUNK_S))
+        return (
+            min(first, self.largest or largest) if self.first is None else self.first,
+            max(largest, self.first or first) if self.largest is None else self.largest,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,23 +64,25 @@ class Mark:
     num_pushed: int
     num_decoded: int
     chunk_frames: int
+    chunk_end: int
 
 
 class Outlet:
     """One request's sound on its way out."""
 
-    def __init__(self, codec: Codec) -> None:
+    def __init__(self, codec: Codec, chunks: ChunkFrames = ChunkFrames()) -> None:
         self._codec = codec
-        frame_rate_hz = codec.sample_rate_hz / codec.hop
-        self._max_chunk_frames = max(1, round(MAX_CHUNK_S * frame_rate_hz))
-        self._chunk_frames = max(1, round(FIRST_CHUNK_S * frame_rate_hz))
+        self._window_frames = ChunkFrames().of(codec)
+        first, self._max_chunk_frames = chunks.of(codec)
+        self._chunk_frames = self._chunk_end = first  # the end counts as the codec stream does
         self._num_ramp = round(RAMP_S * codec.sample_rate_hz)
         self._codec_stream = CodecStream(codec)
         self._held = np.zeros((0, codec.hop), np.float32)  # decoded, from num_handed_out on
         self._gain = 1.0
-        self._fades_in = True  # from silence, so that no device clicks where it begins
+        self._num_risen = 0  # samples of the rise from silence, so that no device clicks
         self.num_pushed = 0
         self.num_decoded = 0
+        self.num_in_chunks = 0  # of the decoded ones, in chunks that are whole
         self.num_handed_out = 0
 
     @property
@@ -61,17 +95,29 @@ class Outlet:
         self._codec_stream.push(frames)
         self.num_pushed += len(frames)
 
-    def next_window(self, is_end: bool, is_final: bool) -> Window | None:
-        """The next window to decode, or None while too few frames are there.
+    def next_window(self, is_heard: bool, is_end: bool, is_final: bool) -> Window | None:
+        """The next frames to decode, or None while too few are there: a chunk where it ``is_heard``
+        while it is made, else a window.
 
-        At the end of a segment it may be shorter, up to the last frame that has all its right
-        context; at the final end, where no frame follows in this sound, up to the last frame.
+        At the end of a segment, up to the last frame that has all its right context; at the final
+        end, where no frame follows in this sound, the others after these, up to the true end.
         """
-        num_frames = self._chunk_frames
-        num_ready = self.num_pushed - self._codec.context_right - self.num_decoded
-        if is_end and not is_final and 0 < num_ready < num_frames:
-            num_frames = num_ready
-        return self._codec_stream.window(num_frames, final=is_final)
+        stream = self._codec_stream
+        at, num_ready = stream.next_frame, stream.num_ready
+        begin, end = self._window_of(at)
+        due = self._chunk_end if is_heard else end
+        if at < num_ready and (is_end or due <= num_ready):
+            return stream.part(begin, end, until=min(end, num_ready if is_end else due))
+        return stream.window(max(1, stream.num_pushed - at), final=True) if is_final else None
+
+    def _window_of(self, frame: int) -> tuple[int, int]:
+        """Where the window begins and ends that holds ``frame`` of the codec stream."""
+        length, longest = self._window_frames
+        begin = 0
+        while length < longest and begin + length <= frame:
+            begin, length = begin + length, min(2 * length, longest)
+        begin += (frame - begin) // length * length
+        return begin, begin + length
 
     def take(self, window: Window, samples: Tensor) -> np.ndarray:
         """Keep the decoded samples of ``window`` -> the same, [num_frames, hop]."""
@@ -80,8 +126,18 @@ class Outlet:
         num_known = max(0, self.num_handed_out - self.num_decoded)
         self._held = np.concatenate([self._held, frames[num_known:]])
         self.num_decoded += window.num_frames
-        self._chunk_frames = min(2 * self._chunk_frames, self._max_chunk_frames)
+        if self._codec_stream.next_frame >= self._chunk_end:
+            self.num_in_chunks = self.num_decoded
+            self._lengthen()
         return frames
+
+    def _lengthen(self) -> None:
+        """Let the next chunk be twice as long; it ends with a window where that is nearly so."""
+        self._chunk_frames = min(2 * self._chunk_frames, self._max_chunk_frames)
+        begin = self._codec_stream.next_frame
+        end = begin + self._chunk_frames
+        border, _ = self._window_of(end)  # a window that is cut costs a call for each part
+        self._chunk_end = border if border - begin > self._chunk_frames // 2 else end
 
     def hand_out(self, until: int, *, fades_out: bool = False) -> np.ndarray:
         """The samples before frame ``until`` that are decoded and were not handed out yet."""
@@ -91,9 +147,10 @@ class Outlet:
         self.num_handed_out += num_frames
         if self._gain != 1.0:
             samples = samples * np.float32(self._gain)
-        if self._fades_in and len(samples):
-            samples = samples * self._ramp(0.0, len(samples))
-            self._fades_in = False
+        if self._num_risen < self._num_ramp and len(samples):
+            begin, self._num_risen = self._num_risen, self._num_risen + len(samples)
+            rise = self._ramp(0.0, max(self._num_risen, self._num_ramp))
+            samples = samples * rise[begin : self._num_risen]
         if fades_out:
             samples = samples * self._ramp(0.0, len(samples))[::-1]
         return samples
@@ -114,19 +171,21 @@ class Outlet:
     def mark(self) -> Mark:
         """Where the frames are now, to ``rewind`` to."""
         codec_stream = copy.copy(self._codec_stream)
-        return Mark(codec_stream, self.num_pushed, self.num_decoded, self._chunk_frames)
+        counts = self.num_pushed, self.num_decoded, self._chunk_frames, self._chunk_end
+        return Mark(codec_stream, *counts)
 
     def rewind(self, mark: Mark) -> None:
         """Forget the frames pushed since ``mark``."""
         self._codec_stream = copy.copy(mark.codec_stream)
-        self._chunk_frames = mark.chunk_frames
+        self._chunk_frames, self._chunk_end = mark.chunk_frames, mark.chunk_end
         self.num_pushed, self.num_decoded = mark.num_pushed, mark.num_decoded
+        self.num_in_chunks = mark.num_decoded
         self._held = self._held[:0]
 
     def begin_anew(self) -> None:
         """After a final end: what follows has nothing to do with what was."""
         self._codec_stream = CodecStream(self._codec)
-        self._fades_in = True
+        self._num_risen = 0
 
     def _ramp(self, begin: float, num_samples: int) -> np.ndarray:
         """Factors [num_samples] float32 that go from ``begin`` to 1 and stay there."""

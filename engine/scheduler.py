@@ -2,17 +2,28 @@
 
 - Slots are fixed lanes; a waiting request takes the lowest free ones, one for itself and one for
   each twin, all or none.
-- One prompt per step, while the others go on decoding: nobody waits for a whole batch of prompts.
+- Prompts join in the order of admission, within a budget of rows per step, while the others go on
+  decoding: many who come at once do not interrupt those who listen.
+- A prompt joins whole, the first one of a step whatever its length: it is a few hundred rows at
+  most where nothing is gone on from, and one call per prompt keeps its numbers its own.
 - A slot whose reader is behind is parked: it keeps its place and skips steps.
 """
 
 from __future__ import annotations
 
 import heapq
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from engine.queue import AdmissionQueue, Owned
+
+# Prompt rows between two decode steps, where nothing else is asked for. Who has heard a first chunk
+# can do without the next one for 0.16 s. A CPU computes rows one after the other, so that a second
+# sentence beside the first saves nothing. A prompt of the release (15 GB) on a GPU takes at least
+# 4 ms, most of it for its weights (spec/performance.md 3.3): three sentences take 12 ms, and leave
+# most of the time to the steps even at a third of that rate.
+PREFILL_ROWS = {"cpu": 128, "cuda": 512}
 
 
 class Schedulable(Owned, Protocol):
@@ -41,15 +52,15 @@ J = TypeVar("J", bound=Schedulable)
 
 @dataclass(frozen=True)
 class Step(Generic[J]):
-    """One scheduler iteration: at most one prefill, and everyone who decodes."""
+    """One scheduler iteration: who waits for a prefill, in this order, and everyone who decodes."""
 
-    prefill: J | None
+    prefill: tuple[J, ...]
     decode: tuple[J, ...]
 
     @property
     def is_idle(self) -> bool:
         """Whether there is nothing to run."""
-        return self.prefill is None and not self.decode
+        return not self.prefill and not self.decode
 
 
 class Scheduler(Generic[J]):
@@ -73,7 +84,7 @@ class Scheduler(Generic[J]):
             self.live.append(job)
         awake = [job for job in self.live if job.has_room]
         return Step(
-            prefill=next((job for job in awake if job.needs_prefill), None),
+            prefill=tuple(job for job in awake if job.needs_prefill),
             decode=tuple(job for job in awake if not job.needs_prefill),
         )
 
@@ -84,3 +95,17 @@ class Scheduler(Generic[J]):
             for slot in job.slots:
                 heapq.heappush(self._free, slot)
             job.slots = ()
+
+
+def affordable(jobs: Iterable[J], num_rows: Callable[[J], int], budget: int) -> Iterator[J]:
+    """The first of ``jobs``, and those after it while all their prompts fit into ``budget`` rows.
+
+    ``num_rows`` is asked of a job when it is its turn; one that has none costs nothing.
+    """
+    spent = 0
+    for job in jobs:
+        rows = num_rows(job)
+        if spent and spent + rows > budget:
+            return
+        spent += rows
+        yield job

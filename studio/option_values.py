@@ -46,6 +46,12 @@ def device(text: str) -> str:
     return text
 
 
+def codec_device(text: str) -> str:
+    if not re.fullmatch(r"cpu|cuda(:\d{1,2})?", text):
+        raise ValueError("choose cpu, cuda or cuda:N")
+    return text
+
+
 def folder(text: str) -> Path:
     if not Path(text).is_dir():
         raise ValueError("give a folder that exists")

@@ -15,7 +15,7 @@ from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from engine import MAX_TEXT_CHARS, InvalidRequest, default_grammar_folder
+from engine import MAX_TEXT_CHARS, PREFILL_ROWS, InvalidRequest, default_grammar_folder
 from studio import option_values as values
 from studio.option_values import is_loopback
 
@@ -56,6 +56,12 @@ class Settings:
     device: str = _option(
         "auto", values.device, "auto, cpu, cuda or cuda:N; auto takes a GPU if any"
     )
+    codec_device: str | None = _option(
+        None,
+        values.codec_device,
+        "where codes become sound: cpu, cuda or cuda:N; the device of the model if left out",
+        metavar="DEVICE",
+    )
     dtype: str = _option(
         "auto",
         values.one_of("auto", "float32", "bfloat16", "float16", "int8", "float8_e4m3fn"),
@@ -69,6 +75,27 @@ class Settings:
         is_masked=True,
     )
     slots: int = _option(8, values.whole(1, 256), "requests that are spoken at the same time")
+    prefill_rows: int | None = _option(
+        None,
+        values.whole(1, 1_000_000),
+        "prompt rows computed between two decode steps, so that many who come at once do not"
+        f" interrupt those who listen; {PREFILL_ROWS['cpu']} on a CPU, {PREFILL_ROWS['cuda']} on a"
+        " GPU",
+        metavar="N",
+    )
+    first_chunk_frames: int | None = _option(
+        None,
+        values.whole(1, 1000),
+        "frames of the first chunk of sound, the fewer the sooner; 0.16 s if left out",
+        metavar="N",
+    )
+    chunk_frames: int | None = _option(
+        None,
+        values.whole(1, 1000),
+        "most frames of a later chunk: each is twice as long as the one before, up to this; 1 s if"
+        " left out",
+        metavar="N",
+    )
     max_waiting: int = _option(64, values.whole(1, 10_000), "requests that may wait for a slot")
     max_waiting_per_owner: int = _option(
         16, values.whole(1, 10_000), "how many of the waiting ones may come from one address"
@@ -259,7 +286,7 @@ class Settings:
         return ", ".join(shown) or "defaults"
 
 
-MODEL_OPTIONS = ("model", "device", "dtype", "emotion_directions", "slots")
+MODEL_OPTIONS = ("model", "device", "codec_device", "dtype", "emotion_directions", "slots")
 
 
 def add_options(parser: argparse.ArgumentParser, names: Iterable[str] | None = None) -> None:

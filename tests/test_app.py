@@ -18,7 +18,7 @@ import pytest
 import soundfile
 
 import app
-from engine import Engine
+from engine import ChunkFrames, Engine
 from studio.media.pcm import to_int16
 from studio.provenance import Marker
 from studio.settings import Settings
@@ -119,11 +119,18 @@ SAY = ("say", "Hi.", "--out", "{folder}/a.wav")
         ((*SAY, "--seed", "4294967296"), "0 to 4294967295"),
         ((*SAY, "--seed", "x"), "0 to 4294967295"),
         ((*SAY, "--device", "tpu"), "--device: 'tpu'"),
+        (("check", "--codec-device", "tpu"), "--codec-device: 'tpu' is not allowed; choose cpu"),
         ((*SAY, "--model", "/no/such/folder"), "model: there is no folder '/no/such/folder'"),
         (("check", "--model", "{folder}"), "has no params.json"),
         (("check", "--model", "{folder}/broken"), "model: "),
         (("serve", "--port", "{taken}"), "--port: cannot listen on 127.0.0.1 port {taken}"),
         (("--port", "70000"), "--port: '70000' is not allowed"),
+        (("--chunk-frames", "1001"), "--chunk-frames: '1001' is not allowed; give a whole number"),
+        (
+            ("--port", "0", "--first-chunk-frames", "9", "--chunk-frames", "3"),
+            "--first-chunk-frames: 9 is more than --chunk-frames 3; give at most 3",
+        ),
+        (("--prefill-rows", "0"), "--prefill-rows: '0' is not allowed; give a whole number from 1"),
     ],
 )
 def test_a_mistake_is_one_sentence_and_exit_code_2(arguments, says, tmp_path, capsys):
@@ -153,6 +160,34 @@ def test_a_gpu_that_is_not_there_is_told(monkeypatch, capsys):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     assert app.main(["check", "--device", "cuda"]) == 2
     assert "--device: 'cuda' is not here" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--device", "--codec-device"])
+@pytest.mark.parametrize(
+    ("num_gpus", "device", "remedy"),
+    [
+        (0, "cuda:1", "cpu, or install a CUDA build of PyTorch on a machine with a GPU."),
+        (1, "cuda:1", "cpu or cuda."),
+        (2, "cuda:2", "cpu, or one of cuda:0 to cuda:1."),
+    ],
+)
+def test_a_gpu_of_another_number_is_told(option, num_gpus, device, remedy, monkeypatch, capsys):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: num_gpus > 0)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: num_gpus)
+    assert app.main(["check", option, device]) == 2
+    assert capsys.readouterr().err == f"{option}: {device!r} is not here; choose {remedy}\n"
+
+
+def test_what_the_options_ask_for_reaches_the_engine(monkeypatch):
+    asked = {}
+    monkeypatch.setattr(Engine, "open", lambda model, **keywords: asked.update(keywords))
+    app.open_engine(Settings())
+    assert (asked["prefill_rows"], asked["chunks"]) == (None, ChunkFrames())
+    assert asked["codec_device"] is None
+    app.open_engine(Settings(codec_device="cpu"))
+    assert asked["codec_device"] == "cpu"
+    app.open_engine(Settings(prefill_rows=300, first_chunk_frames=2, chunk_frames=9))
+    assert (asked["prefill_rows"], asked["chunks"]) == (300, ChunkFrames(2, 9))
 
 
 def test_the_interpreters_own_programs_come_first():

@@ -5,6 +5,8 @@
   within rounding. At the true start and end the codec's own padding applies.
 - Which windows a request gets depends on its own frame counts alone, and every decode call has the
   same number of rows: a request's samples are the same alone and under load.
+- A window may be decoded in parts, as its frames arrive: each part is a call of the whole window's
+  shape, so that a frame's samples are the same to the bit however many of them are asked for.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from engine.codec.base import Codec
@@ -36,8 +39,9 @@ class Window:
 class CodecStream:
     """One request's way from frames to windows to delivered samples.
 
-    The caller asks for ``window``s until there is none, decodes each with ``decode_windows`` and
-    tells the stream with ``accept``. Only frames that a later window needs are kept.
+    The caller asks for ``window``s until there is none, or for ``part``s of windows of its own,
+    decodes each with ``decode_windows`` and tells the stream with ``accept``. Only frames that a
+    later window needs are kept.
     """
 
     def __init__(self, codec: Codec) -> None:
@@ -47,9 +51,40 @@ class CodecStream:
         self._first_kept = 0  # number of the request's frame in self._frames[0]
         self._next = 0  # number of the first frame whose samples were not accepted yet
 
+    @property
+    def next_frame(self) -> int:
+        """The first frame whose samples were not accepted yet."""
+        return self._next
+
+    @property
+    def num_pushed(self) -> int:
+        """Frames so far."""
+        return self._first_kept + len(self._frames)
+
+    @property
+    def num_ready(self) -> int:
+        """Frames that can be decoded before the end is known: all but the last ones' context."""
+        return max(self._next, self.num_pushed - self._right)
+
     def push(self, frames: Tensor) -> None:
         """Take the request's next aligned frames: [n, codebooks] int64, n may be 0."""
         self._frames = torch.cat([self._frames, frames])
+
+    def part(self, begin: int, end: int, until: int) -> Window:
+        """The next frames, before ``until``, in a call of the shape of frames ``begin`` .. ``end``.
+
+        ``begin <= next_frame < until <= end`` and ``until <= num_ready``. Frames of the window or
+        its context that are not there yet are filled with code 0: what is not in the context of a
+        frame has no say in its samples, and its place and the shape of the call stay the same.
+        """
+        start, stop = max(0, begin - self._left), end + self._right
+        codes = self._frames[start - self._first_kept : stop - self._first_kept]
+        return Window(
+            codes=F.pad(codes, (0, 0, 0, stop - start - len(codes))),
+            first_frame=self._next,
+            num_left=self._next - start,
+            num_frames=until - self._next,
+        )
 
     def window(self, min_frames: int, final: bool) -> Window | None:
         """The next window, or None while too few frames are there.
@@ -58,7 +93,7 @@ class CodecStream:
         context. With ``final`` no frame will follow, and the last window carries whatever remains,
         up to the true end. Asking again without ``accept`` gives the same window.
         """
-        num_pushed = self._first_kept + len(self._frames)
+        num_pushed = self.num_pushed
         end = self._next + min_frames
         if end + self._right > num_pushed:
             if not final or self._next == num_pushed:
@@ -80,7 +115,9 @@ class CodecStream:
         if samples.numel() != window.num_frames * self._codec.hop:
             raise ValueError(f"{samples.numel()} samples are not {window.num_frames} frames")
         self._next += window.num_frames
-        num_done = max(0, self._next - self._left) - self._first_kept
+        start = window.first_frame - window.num_left
+        has_more = self._next < start + len(window.codes) - self._right  # parts, of the same shape
+        num_done = (start if has_more else max(0, self._next - self._left)) - self._first_kept
         if num_done > 0:
             self._frames = self._frames[num_done:]
             self._first_kept += num_done

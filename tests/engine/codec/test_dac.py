@@ -7,6 +7,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -15,6 +16,8 @@ from engine.codec.base import Codec
 from engine.codec.dac import DacCodec
 from engine.codec.streaming import CodecStream, decode_windows
 from engine.compat import ensure_torchaudio
+from engine.outlet import ChunkFrames
+from tests.engine.codec.chunked import in_chunks
 
 SMALL = {"encoder_dim": 4, "decoder_dim": 32}  # the release's layers, a 48th of its width
 NUM_FRAMES = 60
@@ -104,6 +107,15 @@ def test_the_samples_are_descripts(codec: DacCodec, oracle: Any) -> None:
     expected = descript_samples(oracle, codes)
     assert rms(expected) > 0.05 and float(expected.abs().max()) < 0.999
     torch.testing.assert_close(codec.decode(codes), expected, atol=1e-5, rtol=0)
+
+
+def test_chunks_of_any_size_have_the_same_samples_to_the_bit(
+    codec: DacCodec, codes: Tensor, whole: Tensor
+) -> None:
+    expected = in_chunks(codec, codes, ChunkFrames())
+    torch.testing.assert_close(torch.from_numpy(expected).flatten(), whole, atol=1e-5, rtol=0)
+    for sizes in [(1, 7), (3, 40), (30, 30)]:
+        assert np.array_equal(in_chunks(codec, codes, ChunkFrames(*sizes)), expected)
 
 
 def test_the_facts_of_the_release(codec: DacCodec) -> None:

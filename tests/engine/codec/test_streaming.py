@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -14,6 +16,8 @@ from torch import Tensor
 from engine.codec.base import Codec
 from engine.codec.nano import NanoCodec
 from engine.codec.streaming import CodecStream, Window, decode_windows
+from engine.outlet import ChunkFrames
+from tests.engine.codec.chunked import in_chunks
 
 NUM_FRAMES = 90
 
@@ -200,3 +204,36 @@ def test_any_codec_in_any_pieces_is_its_whole_decode(
     codes = random_codes(num_frames, codec)
     whole = codec.decode(codes[None])[0] if num_frames else torch.empty(0)
     assert torch.equal(pieces_of(codec, codes, piece_frames, push_frames), whole)
+
+
+def test_nano_in_chunks_of_any_size_is_the_same_to_the_bit(
+    nano: NanoCodec, codes: Tensor, whole: Tensor
+) -> None:
+    draw = random.Random(3)
+    expected = in_chunks(nano, codes, ChunkFrames())
+    assert relative_error(torch.from_numpy(expected).flatten(), whole) < 1e-4
+    for _ in range(3):
+        chunks = ChunkFrames(*sorted(draw.choices(range(1, 70), k=2)))
+        assert np.array_equal(in_chunks(nano, codes, chunks), expected)
+    short = in_chunks(nano, codes[:12], ChunkFrames())
+    assert np.array_equal(in_chunks(nano, codes[:12], ChunkFrames(first=1)), short)
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    context=st.tuples(st.integers(0, 5), st.integers(0, 5)),
+    num_frames=st.integers(1, 90),
+    sizes=st.tuples(st.integers(1, 30), st.integers(1, 30)).map(sorted),
+)
+def test_any_codec_in_chunks_of_any_size_is_its_whole_decode(
+    context: tuple[int, int], num_frames: int, sizes: list[int]
+) -> None:
+    codec = MovingSumCodec(*context)
+    codec.hop = 400  # 20 frames per second
+    codec.decode = lambda codes: MovingSumCodec.decode(codec, codes).repeat_interleave(200, dim=1)  # type: ignore[method-assign]
+    codes = random_codes(num_frames, codec)
+    whole = codec.decode(codes[None])[0]
+    pieces = in_chunks(codec, codes, ChunkFrames(*sizes))
+    assert np.array_equal(pieces.reshape(-1), whole.numpy())
+    lengths = {len(call[0]) for call in codec.calls[1:]}
+    assert len(lengths) <= 10  # windows of 3, 6, 12 and 20 frames, the first ones' and the end's
