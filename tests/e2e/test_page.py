@@ -228,3 +228,24 @@ def test_the_microphone_is_asked_for_at_the_first_press_only(context: BrowserCon
     assert page.evaluate("window.asked") == 0
     page.click("#recording button.record-button")
     page.wait_for_function("window.asked > 0")
+
+
+@pytest.mark.slow
+def test_a_press_in_the_moment_speak_comes_back_is_not_lost(page: Page):
+    page.fill("#text textarea", "Yes.")
+    page.evaluate(
+        """() => {
+            window.presses = 0;
+            let was = true;
+            new MutationObserver(() => {
+                const button = document.querySelector("#speak"), is = !!button?.checkVisibility();
+                if (is && !was && window.presses < 3) { window.presses += 1; button.click(); }
+                was = is;
+            }).observe(document.body, { subtree: true, childList: true, attributes: true });
+        }"""
+    )
+    page.click("#speak")
+    page.wait_for_function("window.presses === 3")
+    quiet(page)
+    page.get_by_role("tab", name=strings.TAKES_TAB, exact=True).click()
+    expect(page.locator("#takes li.entry")).to_have_count(4)
