@@ -68,7 +68,8 @@ def narrow_server(narrow, serving):
         yield address
 
 
-def test_the_first_bytes_come_before_the_rest_is_made(server, engine, monkeypatch):
+def hold_decoding(monkeypatch, engine):
+    """The codec decodes once from now on; what follows waits for the event that is given."""
     decode, calls, may_go_on = engine.codec.decode, [], threading.Event()
 
     def decode_in_time(codes):
@@ -77,6 +78,11 @@ def test_the_first_bytes_come_before_the_rest_is_made(server, engine, monkeypatc
         return decode(codes)
 
     monkeypatch.setattr(engine.codec, "decode", decode_in_time)
+    return may_go_on
+
+
+def test_the_first_bytes_come_before_the_rest_is_made(server, engine, monkeypatch):
+    may_go_on = hold_decoding(monkeypatch, engine)
     connection = send(server, stream=True, response_format="pcm", max_new_tokens=90)
     with contextlib.closing(connection):
         response = connection.getresponse()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import threading
 import time
 from collections.abc import Iterator
 
@@ -18,7 +17,7 @@ from studio.api import speech_socket, speech_socket_wire
 from studio.api.speakers import Speakers
 from studio.server import create_api
 from studio.settings import Settings
-from tests.studio.api.test_live import LONG, SOON_S, is_idle, until
+from tests.studio.api.test_live import LONG, SOON_S, hold_decoding, is_idle, until
 from tests.studio.conftest import NANO
 
 KEY = "a-key-for-the-tests"
@@ -292,14 +291,7 @@ def test_a_client_that_says_nothing_is_given_up(server, engine, monkeypatch):
             hear(socket)
         assert socket.close_code == 1008
     monkeypatch.undo()
-    decode, calls, may_go_on = engine.codec.decode, [], threading.Event()
-
-    def decode_in_time(codes):
-        calls.append(codes)
-        assert len(calls) == 1 or may_go_on.wait(60)
-        return decode(codes)
-
-    monkeypatch.setattr(engine.codec, "decode", decode_in_time)
+    may_go_on = hold_decoding(monkeypatch, engine)
     with session(server, stream_audio=True, max_new_tokens=60) as socket:
         tell(socket, "input.text", text="This is spoken for longer than silence may last. ")
         hear_until(socket, "sound")
