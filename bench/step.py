@@ -1,10 +1,10 @@
-"""One decode step on a CPU, packed and plain side by side: ``python -m bench.step``.
+"""One decode step on a CPU, compiled, packed and plain side by side: ``python -m bench.step``.
 
     python -m bench.step                                        # the embedded model
     python -m bench.step --random reduced --folder DIR --dtype bfloat16 --threads 2
 
-Both ways take turns step by step, and a streaming read of 2 GB stands between them, so that all
-three meet the same machine. The floor is what the step really has to read: the spine, the experts
+The ways take turns step by step, and a streaming read of 2 GB stands between them, so that all meet
+the same machine. The floor is what the step really has to read: the spine, the experts
 that its rows chose, the keys and values in use; at the speed of that read.
 """
 
@@ -29,7 +29,7 @@ from bench.random_model import SIZES, make_checkpoint
 from bench.report import add_options, is_refused, keep
 from engine.request import SpeechRequest
 from engine.zonos2.family import Zonos2Family, Zonos2Runner
-from engine.zonos2.packed import PackedExperts
+from engine.zonos2.moe import Router
 
 REPOSITORY = Path(__file__).parents[1]
 CPU = torch.device("cpu")
@@ -38,10 +38,10 @@ READ_EVERY = 5  # steps
 
 @torch.inference_mode()
 def measure(family: Zonos2Family, batch: int, num_slots: int, num_steps: int) -> dict[str, Any]:
-    """Milliseconds of a step of ``batch`` rows both ways, and of reading what it reads."""
+    """Milliseconds of a step of ``batch`` rows each way, and of reading what it reads."""
     runners = {
-        name: Zonos2Runner(family.model, num_slots, CPU, packs=packs)
-        for name, packs in (("packed", True), ("plain", False))
+        name: Zonos2Runner(family.model, num_slots, CPU, step=step)
+        for name, step in (("compiled", "compiled"), ("packed", "packed"), ("plain", "slots"))
     }
     prompt = family.plan(SENTENCES[0], SpeechRequest(SENTENCES[0], None)).main
     for runner in runners.values():
@@ -50,16 +50,17 @@ def measure(family: Zonos2Family, batch: int, num_slots: int, num_steps: int) ->
     buffer = torch.ones(READ_BYTES // 8, dtype=torch.float64)
     buffer.sum()
     generator = torch.Generator().manual_seed(0)
-    times: dict[str, list[float]] = {"packed": [], "plain": [], "read": []}
+    times: dict[str, list[float]] = {"compiled": [], "packed": [], "plain": [], "read": []}
     touched = 0
-    one = PackedExperts.one
+    forward = Router.forward
 
-    def counted(experts: PackedExperts, expert: int, rows: torch.Tensor) -> torch.Tensor:
+    def counted(router: Router, *given: Any) -> Any:
         nonlocal touched
-        touched += 1
-        return one(experts, expert, rows)
+        routed = forward(router, *given)
+        touched += len(routed[1][:batch].unique())  # slots that live come first
+        return routed
 
-    with mock.patch.object(PackedExperts, "one", counted):
+    with mock.patch.object(Router, "forward", counted):
         for step in range(num_steps):
             codes = torch.randint(
                 0, family.codebook_size, (batch, family.num_codebooks), generator=generator
@@ -84,9 +85,11 @@ def measure(family: Zonos2Family, batch: int, num_slots: int, num_steps: int) ->
         floor_s = size_bytes / READ_BYTES * quantile(times["read"])
         told[name] = {
             "floor_ms": round(floor_s * 1e3, 2),
+            "compiled_ms": round(quantile(times["compiled"]) * 1e3, 2),
             "packed_ms": round(quantile(times["packed"]) * 1e3, 2),
             "plain_ms": round(quantile(times["plain"]) * 1e3, 2),
-            "share_of_floor": round(floor_s / quantile(times["packed"]), 3),
+            "share_of_floor": round(floor_s / quantile(times["compiled"]), 3),
+            "share_of_floor_packed": round(floor_s / quantile(times["packed"]), 3),
             "share_of_floor_plain": round(floor_s / quantile(times["plain"]), 3),
         }
     return told

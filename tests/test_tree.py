@@ -18,8 +18,8 @@ MAX_TREE_BYTES = 40 * 2**20
 # What engine/ may not import at any depth, and all it may import while it is imported itself.
 WEB = {"app", "studio", "gradio", "fastapi", "pydantic", "starlette", "uvicorn"}
 ENGINE_AT_IMPORT = {"engine", "torch", "numpy", "safetensors"}
-# Device kernels may need what a CPU has not; who calls them imports them then.
-KERNELS = "_triton"
+# Kernels may need what not every machine has; who calls them imports them then.
+KERNELS = {"_triton": {"triton"}, "_numba": {"numba", "llvmlite"}}
 
 PICKLES = {"pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
 FORBIDDEN_CALLS = {
@@ -126,14 +126,13 @@ def web_in_engine(path: Path) -> Iterator[str]:
 
 def heavy_import_in_engine(path: Path) -> Iterator[str]:
     allowed = ENGINE_AT_IMPORT | sys.stdlib_module_names
-    if path.stem.endswith(KERNELS):
-        allowed = allowed | {"triton"}
+    own = next((end for end in KERNELS if path.stem.endswith(end)), None)
+    allowed = allowed | KERNELS.get(own, set())
+    others = tuple(KERNELS.keys() - {own})  # a kernel may be made of others of its kind
     for module, names in imports(run_at_import(parse(path)), path):
         if module.split(".")[0] not in allowed:
             yield f"imports {module} while it is imported"
-        yield from (
-            f"imports {name} at once" for name in (module, *names) if name.endswith(KERNELS)
-        )
+        yield from (f"imports {name} at once" for name in (module, *names) if name.endswith(others))
 
 
 def way_round_the_surface(path: Path) -> Iterator[str]:
@@ -203,7 +202,9 @@ def test_no_source_breaks(
         (heavy_import_in_engine, "import torchaudio"),
         (heavy_import_in_engine, "class C:\n    import scipy"),
         (heavy_import_in_engine, "import triton"),
+        (heavy_import_in_engine, "import numba"),
         (heavy_import_in_engine, "from engine.kernels import experts_triton"),
+        (heavy_import_in_engine, "from engine.kernels import step_numba"),
         (way_round_the_surface, "from engine.queue import Queue"),
         (way_round_the_surface, "from engine import no_such_name"),
         (app_from_below, "import app"),

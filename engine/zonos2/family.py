@@ -16,6 +16,7 @@ from engine.sampling.settings import resolve
 from engine.zonos2.attention import SlotKv
 from engine.zonos2.backbone import Backbone
 from engine.zonos2.checkpoint import load_backbone
+from engine.zonos2.compiled import CompiledStep, can_compile
 from engine.zonos2.config import Zonos2Config
 from engine.zonos2.controls import declared_controls, resolve_controls, without_end
 from engine.zonos2.emotion import EmotionDirections
@@ -186,7 +187,7 @@ def _precision(
 
 
 class Zonos2Runner:
-    """Prefill and decode over fixed slots: packed on a CPU, as a graph of all slots on a GPU."""
+    """Prefill and decode over fixed slots: compiled on a CPU, as a graph of all slots on a GPU."""
 
     decodes_again = True
 
@@ -196,7 +197,7 @@ class Zonos2Runner:
         num_slots: int,
         device: torch.device,
         *,
-        packs: bool | None = None,
+        step: str | None = None,  # "compiled", "packed", "slots"
         uses_graph: bool = True,
     ) -> None:
         config = model.config
@@ -207,8 +208,12 @@ class Zonos2Runner:
             config, num_slots, config.max_rows, device, dtype=model.out_norm.weight.dtype
         )
         self._num_rows = [0] * num_slots  # rows written per slot
-        self._step: PackedStep | SlotStep
-        if device.type == "cpu" if packs is None else packs:
+        if step is None:
+            step = "compiled" if device.type == "cpu" and can_compile(model) else "slots"
+        self._step: CompiledStep | PackedStep | SlotStep
+        if step == "compiled":
+            self._step = CompiledStep(model, self._kv, num_slots)
+        elif step == "packed":
             self._step = PackedStep(model, self._kv, num_slots)
         else:
             self._step = SlotStep(model, self._kv, num_slots, uses_graph=uses_graph)

@@ -46,8 +46,8 @@ def test_golden_logits_with_narrow_experts(
     with torch.inference_mode():
         speaker_row = model.project_speaker(golden_forward["speaker_embeddings"][0])
         squares = []
-        for packs in (True, False):
-            runner = Zonos2Runner(model, 4, CPU, packs=packs)
+        for compiles in (True, False):
+            runner = Zonos2Runner(model, 4, CPU, compiles=compiles)
             runner.prefill(1, Prompt(golden_forward["a_input_ids"].long(), speaker_row))
             for frame, expected in zip(
                 golden_forward["b_frames"], golden_forward["b_logits"], strict=True
