@@ -54,9 +54,11 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         folder = make_checkpoint(options.folder, options.random)
     frames = RANDOM_FRAMES if options.random else None
     dtype = None if options.dtype == "auto" else getattr(torch, options.dtype)
+    if options.threads:
+        torch.set_num_threads(options.threads)  # of a large model's steps, which the engine takes
     with Engine.open(folder, device=options.device, dtype=dtype, num_slots=options.slots) as engine:
         if options.threads:
-            torch.set_num_threads(options.threads)
+            torch.set_num_threads(options.threads)  # of a small model's codec and prompts
         device = engine.family.device
         rates = measure_rates(device, engine.family.dtype)
         shape = Shape.of(engine)

@@ -1,4 +1,4 @@
-"""One decode step on a CPU, compiled, packed and plain side by side: ``python -m bench.step``.
+"""One decode step on a CPU, compiled and plain side by side: ``python -m bench.step``.
 
     python -m bench.step                                        # the embedded model
     python -m bench.step --random reduced --folder DIR --dtype bfloat16 --threads 2
@@ -40,8 +40,8 @@ READ_EVERY = 5  # steps
 def measure(family: Zonos2Family, batch: int, num_slots: int, num_steps: int) -> dict[str, Any]:
     """Milliseconds of a step of ``batch`` rows each way, and of reading what it reads."""
     runners = {
-        name: Zonos2Runner(family.model, num_slots, CPU, step=step)
-        for name, step in (("compiled", "compiled"), ("packed", "packed"), ("plain", "slots"))
+        name: Zonos2Runner(family.model, num_slots, CPU, compiles=compiles)
+        for name, compiles in (("compiled", True), ("plain", False))
     }
     prompt = family.plan(SENTENCES[0], SpeechRequest(SENTENCES[0], None)).main
     for runner in runners.values():
@@ -50,7 +50,7 @@ def measure(family: Zonos2Family, batch: int, num_slots: int, num_steps: int) ->
     buffer = torch.ones(READ_BYTES // 8, dtype=torch.float64)
     buffer.sum()
     generator = torch.Generator().manual_seed(0)
-    times: dict[str, list[float]] = {"compiled": [], "packed": [], "plain": [], "read": []}
+    times: dict[str, list[float]] = {"compiled": [], "plain": [], "read": []}
     touched = 0
     forward = Router.forward
 
@@ -86,10 +86,8 @@ def measure(family: Zonos2Family, batch: int, num_slots: int, num_steps: int) ->
         told[name] = {
             "floor_ms": round(floor_s * 1e3, 2),
             "compiled_ms": round(quantile(times["compiled"]) * 1e3, 2),
-            "packed_ms": round(quantile(times["packed"]) * 1e3, 2),
             "plain_ms": round(quantile(times["plain"]) * 1e3, 2),
             "share_of_floor": round(floor_s / quantile(times["compiled"]), 3),
-            "share_of_floor_packed": round(floor_s / quantile(times["packed"]), 3),
             "share_of_floor_plain": round(floor_s / quantile(times["plain"]), 3),
         }
     return told

@@ -1,4 +1,5 @@
-"""Device kernels, each beside a plain-torch twin that tests and other devices use.
+"""Kernels of a device, each beside a plain-torch twin that tests and other devices use.
 
-Triton is imported when a kernel first runs on a GPU: ``import engine`` does without it.
+What compiles them is imported when one first runs, Triton on a GPU and numba on a CPU: ``import
+engine`` does without either.
 """

@@ -22,7 +22,6 @@ from engine.zonos2.controls import declared_controls, resolve_controls, without_
 from engine.zonos2.emotion import EmotionDirections
 from engine.zonos2.footprint import footprint
 from engine.zonos2.narrow import NARROW_MAX
-from engine.zonos2.packed import PackedStep
 from engine.zonos2.prompt import TextIds, build_rows
 from engine.zonos2.step import SlotStep
 
@@ -197,7 +196,7 @@ class Zonos2Runner:
         num_slots: int,
         device: torch.device,
         *,
-        step: str | None = None,  # "compiled", "packed", "slots"
+        compiles: bool | None = None,
         uses_graph: bool = True,
     ) -> None:
         config = model.config
@@ -208,13 +207,11 @@ class Zonos2Runner:
             config, num_slots, config.max_rows, device, dtype=model.out_norm.weight.dtype
         )
         self._num_rows = [0] * num_slots  # rows written per slot
-        if step is None:
-            step = "compiled" if device.type == "cpu" and can_compile(model) else "slots"
-        self._step: CompiledStep | PackedStep | SlotStep
-        if step == "compiled":
+        if compiles is None:
+            compiles = device.type == "cpu" and can_compile(model)
+        self._step: CompiledStep | SlotStep
+        if compiles:
             self._step = CompiledStep(model, self._kv, num_slots)
-        elif step == "packed":
-            self._step = PackedStep(model, self._kv, num_slots)
         else:
             self._step = SlotStep(model, self._kv, num_slots, uses_graph=uses_graph)
 

@@ -4,7 +4,7 @@
   copies and one launch, and nothing in it asks the host.
 - All slots take part, idle ones with pad rows, so every product has one shape; attention and
   experts are ``engine.kernels``, which read only the rows in use and the experts touched.
-- Elsewhere the same step runs without a graph; tests compare it with the packed one.
+- Without its graph it is the twin of ``CompiledStep`` on a CPU, and speaks there without numba.
 """
 
 from __future__ import annotations
