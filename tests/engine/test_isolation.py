@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from copy import deepcopy
 from pathlib import Path
 
 import numpy as np
@@ -98,8 +99,11 @@ def test_hidden_states_of_a_slot_do_not_feel_the_others(engine: Engine) -> None:
         engine.family.plan(text, SpeechRequest(text, voice)).main
         for text, voice in zip(TEXTS, [*engine.voices.values(), None, None], strict=True)
     ]
-    hidden: list[Tensor] = []
-    hook = model.out_norm.register_forward_hook(lambda _m, _i, out: hidden.append(out.clone()))
+    # A head that hands on what it is given: the first numbers are the hidden state, soft-capped.
+    model = deepcopy(model)
+    with torch.no_grad():
+        model.multi_output.weight.copy_(torch.eye(*model.multi_output.weight.shape))
+    width = model.multi_output.weight.shape[1]
 
     def run(slot: int, others: list[int]) -> list[Tensor]:
         runner = Zonos2Runner(model, 8, torch.device("cpu"))
@@ -112,16 +116,14 @@ def test_hidden_states_of_a_slot_do_not_feel_the_others(engine: Engine) -> None:
                 slots = sorted([slot, *others])
                 codes = torch.randint(0, 1024, (8, 9), generator=generator)[slots]
                 codes[slots.index(slot)] = torch.arange(9) * 7 + step
-                hidden.clear()
-                runner.decode(slots, codes)
-                rows.append(hidden[0][slots.index(slot)])  # before that, padding follows
+                rows.append(runner.decode(slots, codes)[slots.index(slot)].flatten()[:width])
+        assert len(rows[0].unique()) > width / 2
         return rows
 
     alone = run(3, [])
     for others in ([0], [4, 5], [0, 1, 2, 4, 5, 6, 7]):
         assert all(map(torch.equal, run(3, others), alone))
     assert all(map(torch.equal, run(7, [3, 0]), alone))
-    hook.remove()
 
 
 def test_pieces_are_the_whole_and_a_seed_repeats_it(engine: Engine) -> None:
