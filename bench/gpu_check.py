@@ -21,6 +21,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +39,12 @@ from engine import Engine, Sampling
 from engine.codec.base import open_codec
 from engine.codec.dac import DacCodec
 from engine.codec.streaming import CodecStream, decode_windows
-from engine.family import Prompt
+from engine.family import Lanes, Prompt
 from engine.kernels import attention, experts
 from engine.request import SpeechRequest
 from engine.sampling.sampler import History, SamplingRows, probabilities
-from engine.sampling.settings import OPEN_TOP_K, ResolvedSampling
+from engine.sampling.settings import OPEN_TOP_K, ResolvedSampling, resolve
+from engine.sampling.slots import SlotSampler
 from engine.zonos2.checkpoint import load_backbone
 from engine.zonos2.config import Zonos2Config
 from engine.zonos2.family import Zonos2Family, Zonos2Runner
@@ -176,7 +178,7 @@ def check_isolation(engine: Engine, num_frames: int | None) -> dict[str, Any]:
 
 
 def time_steps(family: Zonos2Family, batches: Sequence[int], repeats: int) -> dict[str, Any]:
-    """Milliseconds of one decode step with a graph and without; their logits are the same."""
+    """Milliseconds of one decode step with a graph and without, to logits and to drawn codes."""
     told: dict[str, Any] = {}
     is_equal = True
     prompt = family.plan(SENTENCES[0], SpeechRequest(SENTENCES[0], None)).main
@@ -184,20 +186,24 @@ def time_steps(family: Zonos2Family, batches: Sequence[int], repeats: int) -> di
         codes = torch.randint(0, 1024, (batch, family.num_codebooks), device=family.device)
         logits: list[Tensor] = []
         row: dict[str, float] = {}
-        for name, uses_graph in (("graph_ms", True), ("plain_ms", False)):
-            runner = Zonos2Runner(family.model, batch, family.device, uses_graph=uses_graph)
+        drawn: list[Tensor] = []
+        for name, uses_graph in (("graph", True), ("plain", False)):
+            runner = Zonos2Runner(
+                family.model, batch, family.device, compiles=False, uses_graph=uses_graph
+            )
+            vocabularies = family.num_codebooks, family.codebook_size, family.audio_vocab
+            sampler = SlotSampler(batch, *vocabularies, family.device)
             for slot in range(batch):
                 runner.prefill(slot, prompt)
-            logits.append(runner.decode(range(batch), codes).clone())
-            times = []
-            for _ in range(repeats):
-                _wait(family.device)
-                begin = time.perf_counter()
-                runner.decode(range(batch), codes)
-                _wait(family.device)
-                times.append(time.perf_counter() - begin)
-            row[name] = round(statistics.median(times) * 1e3, 3)
-        is_equal &= torch.equal(*logits)
+                sampler.start(slot, resolve(SAMPLING, family.sampling_defaults), seed=slot)
+            decode = partial(runner.decode, range(batch), codes)
+            lanes = [Lanes((slot,), (), 0) for slot in range(batch)]
+            draw = partial(runner.decode_and_draw, sampler, lanes, codes)
+            logits.append(decode().clone())
+            row[f"{name}_ms"] = _median_ms(decode, repeats, family.device)
+            drawn.append(draw().clone())
+            row[f"{name}_drawn_ms"] = _median_ms(draw, repeats, family.device)
+        is_equal &= torch.equal(*logits) and torch.equal(*drawn)
         told[str(batch)] = row
     return {"ok": is_equal, "batches": told}
 
@@ -215,6 +221,17 @@ def time_codec(codec: DacCodec, num_frames: int) -> dict[str, float]:
         times.append(time.perf_counter() - begin)
     new_s = codec.decode_rows * num_frames * codec.hop / codec.sample_rate_hz
     return {"new_frames": num_frames, "audio_s_per_s": round(new_s / min(times[1:]), 2)}
+
+
+def _median_ms(work: Callable[[], Tensor], repeats: int, device: torch.device) -> float:
+    times = []
+    for _ in range(repeats):
+        _wait(device)
+        begin = time.perf_counter()
+        work()
+        _wait(device)
+        times.append(time.perf_counter() - begin)
+    return round(statistics.median(times) * 1e3, 3)
 
 
 def _wait(device: torch.device) -> None:

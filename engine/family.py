@@ -96,12 +96,23 @@ class Context:
     is_last: bool
 
 
+@dataclass(frozen=True)
+class Lanes:
+    """The slots of one request: the main one, its twins, and the number of the row to draw."""
+
+    slots: tuple[int, ...]
+    scales: tuple[float, ...]
+    frame: int
+
+
 class Runner(Protocol):
     """The model with its slots: sequences are prefilled into a slot and decoded frame by frame."""
 
     num_slots: int
     # Beside these, ``decodes_again = True`` says that a decode that ran out of memory may be
-    # called again, as nothing of it counts before its end.
+    # called again, as nothing of it counts before its end; ``draws = True`` that there is
+    # ``decode_and_draw(sampler, lanes, codes)``: codes [m, codebooks] of all slots in turn -> [n,
+    # codebooks + 1], the next codes of each of ``lanes`` and 1 where its logits were finite.
 
     def prefill(self, slot: int, prompt: Prompt) -> Tensor:
         """Start ``slot`` anew with ``prompt`` -> logits [1, codebooks, vocab] float32."""

@@ -25,7 +25,7 @@ from torch import Tensor
 from engine.codec.base import Codec
 from engine.codec.streaming import Window, decode_windows
 from engine.errors import Cancelled, GenerationFailed, StudioError
-from engine.family import Runner
+from engine.family import Lanes, Runner
 from engine.job import Job
 from engine.request import FinishReason
 from engine.sampling.slots import SlotSampler
@@ -131,11 +131,14 @@ class EngineLoop(threading.Thread):
         for job in affordable(plan.prefill, self._num_prefill_rows, self._prefill_rows):
             if job.slots:  # else planning it has failed
                 drawn += self._contained([job], self._prefill)
-        if plan.decode:
-            drawn += self._contained(list(plan.decode), self._decode)
+        decoding, drew = list(plan.decode), []
+        if decoding and getattr(self._runner, "draws", False):
+            drew = self._contained(decoding, self._decode_and_draw)
+        elif decoding:
+            drawn += self._contained(decoding, self._decode)
         for jobs, logits in drawn:
             self._contained(jobs, partial(self._draw, logits=logits))
-        self._hand_out([job for jobs, _ in drawn for job in jobs if job.slots])
+        self._hand_out([job for jobs, _ in [*drawn, *drew] for job in jobs if job.slots])
         return True
 
     def _stalled(self) -> list[tuple[Job, float]]:
@@ -196,10 +199,20 @@ class EngineLoop(threading.Thread):
         return _guided(jobs, [self._runner.prefill(slot, prompt)[0] for slot, prompt in lanes])
 
     def _decode(self, jobs: list[Job]) -> Tensor:
-        """The next logits of ``jobs``; of those for whom the memory does not do, the last go."""
+        """The next logits of ``jobs``."""
+        return self._while_memory_does(self._decode_once, jobs)
+
+    def _decode_and_draw(self, jobs: list[Job]) -> Tensor:
+        """The next codes of ``jobs``, drawn where they were computed."""
+        drawn = self._while_memory_does(self._draw_once, jobs)
+        self._take(jobs, drawn[:, :-1], drawn.tolist())
+        return drawn
+
+    def _while_memory_does(self, run: Callable[[list[Job]], Tensor], jobs: list[Job]) -> Tensor:
+        """Run for ``jobs``; of those for whom the memory does not do, the last go."""
         while True:
             try:
-                return self._decode_once(jobs)
+                return run(jobs)
             except Exception as error:
                 can_go_on = len(jobs) > 1 and getattr(self._runner, "decodes_again", False)
                 if not (can_go_on and is_out_of_memory(error)):
@@ -213,14 +226,22 @@ class EngineLoop(threading.Thread):
         codes = torch.stack([self._last_codes[job] for job in jobs for _ in job.lanes])
         return _guided(jobs, list(self._runner.decode(slots, codes)))
 
+    def _draw_once(self, jobs: list[Job]) -> Tensor:
+        lanes = [Lanes(job.lanes, tuple(job.twin_scales), job.noise_row) for job in jobs]
+        codes = torch.stack([self._last_codes[job] for job in jobs for _ in job.lanes])
+        drawn: Tensor = self._runner.decode_and_draw(self._sampler, lanes, codes)  # type: ignore[attr-defined]
+        return drawn
+
     def _draw(self, jobs: list[Job], logits: Tensor) -> None:
         """Draw the next row of ``jobs`` from logits [n, C, V]; rows do not influence each other."""
         frames = [job.noise_row for job in jobs]
         codes = self._sampler.draw([job.main_slot for job in jobs], frames, logits)  # [n, C]
-        is_sound = torch.isfinite(logits).flatten(1).all(dim=1)
-        for job, row, row_codes, sound in zip(
-            jobs, codes.tolist(), codes, is_sound.tolist(), strict=True
-        ):
+        is_sound = torch.isfinite(logits).flatten(1).all(dim=1, keepdim=True)
+        self._take(jobs, codes, torch.cat([codes, is_sound.to(codes.dtype)], dim=1).tolist())
+
+    def _take(self, jobs: list[Job], codes: Tensor, rows: list[list[int]]) -> None:
+        """Hand each of ``jobs`` its codes; ``rows`` hold them too, and 1 if they can be used."""
+        for job, row_codes, (*row, sound) in zip(jobs, codes, rows, strict=True):
             if not sound:
                 self._end(
                     job,

@@ -32,6 +32,7 @@ class SamplingRows:
         self, num_slots: int, audio_vocab: int, *, device: torch.device | str = "cpu"
     ) -> None:
         self.audio_vocab = audio_vocab
+        self._rounds_bounds = torch.device(device).type == "cuda"
         self.reals = torch.empty(num_slots, 4, device=device)
         self.integers = torch.empty(num_slots, 4, dtype=torch.int64, device=device)
         self.temperature, self.top_p, self.min_p, self.repetition_penalty = self.reals.unbind(1)
@@ -79,6 +80,9 @@ class SamplingRows:
         self.max_window = max((s.repetition_window for s in rows if _penalises(s)), default=0)
         self.any_top_p = any(0 < s.top_p < 1 for s in rows)
         self.any_greedy = any(s.temperature == 0 for s in rows)
+        if self._rounds_bounds:  # a bound only has to be large enough, and each makes a graph
+            self.max_top_k = next(k for k in (0, 128, self.audio_vocab) if k >= self.max_top_k)
+            self.max_window = next(w for w in (0, 64, MAX_WINDOW) if w >= self.max_window)
 
 
 def _penalises(settings: ResolvedSampling) -> bool:

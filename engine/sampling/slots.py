@@ -45,3 +45,19 @@ class SlotSampler:
         codes = draw(chances, self._rows.seed[at], torch.tensor(frames, device=self._device))
         self._history.append(codes, slots=at)
         return codes
+
+    @property
+    def bounds(self) -> tuple[int, int, bool, bool]:
+        """What the host knows of all slots' settings: it decides what ``draw_all`` computes."""
+        rows = self._rows
+        return rows.max_top_k, rows.max_window, rows.any_top_p, rows.any_greedy
+
+    def draw_all(self, logits: Tensor, frames: Tensor, is_drawn: Tensor) -> Tensor:
+        """Codes [slots, codebooks] of every slot from fixed tensors, as a CUDA graph needs it.
+
+        ``frames`` [slots] as in ``draw``; only those of slots where ``is_drawn`` [slots] count.
+        """
+        chances = probabilities(logits, self._rows, self._history)
+        codes = draw(chances, self._rows.seed, frames)
+        self._history.append(codes, is_drawn)
+        return codes

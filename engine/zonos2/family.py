@@ -9,10 +9,11 @@ import torch
 from torch import Tensor
 
 from engine.errors import CheckpointError, InvalidRequest
-from engine.family import Context, Prompt, PromptPlan, Twin
+from engine.family import Context, Lanes, Prompt, PromptPlan, Twin
 from engine.memory import available_bytes, check_memory
 from engine.request import Emotion, Sampling, SpeechRequest
 from engine.sampling.settings import resolve
+from engine.sampling.slots import SlotSampler
 from engine.zonos2.attention import SlotKv
 from engine.zonos2.backbone import Backbone
 from engine.zonos2.checkpoint import load_backbone
@@ -236,3 +237,19 @@ class Zonos2Runner:
         for slot in slots:
             self._num_rows[slot] += 1
         return logits
+
+    @property
+    def draws(self) -> bool:
+        """Whether the step draws the next codes itself."""
+        return isinstance(self._step, SlotStep)
+
+    def decode_and_draw(
+        self, sampler: SlotSampler, lanes: Sequence[Lanes], codes: Tensor
+    ) -> Tensor:
+        """A step of ``lanes`` with their last ``codes``, and the next ones, drawn on the device."""
+        assert isinstance(self._step, SlotStep)
+        slots = [slot for lane in lanes for slot in lane.slots]
+        drawn = self._step.draw(sampler, codes, lanes, [self._num_rows[slot] for slot in slots])
+        for slot in slots:
+            self._num_rows[slot] += 1
+        return drawn
