@@ -44,8 +44,13 @@ class Quantizer:
 
     @classmethod
     def load(cls, folder: Path) -> Quantizer:
-        """Read the encoder's tensors of ``codec.safetensors``."""
-        return cls.of(read_tensors(folder / "codec.safetensors"))
+        """Read the encoder's tensors of ``codec.safetensors``.
+
+        They are copied out of the file's mapping: a stage runs for hours, and a file that was
+        written over meanwhile has once given it other codes, silently.
+        """
+        tensors = read_tensors(folder / "codec.safetensors")
+        return cls.of({name: tensor.clone() for name, tensor in tensors.items()})
 
     @classmethod
     def of(cls, tensors: Mapping[str, Tensor]) -> Quantizer:
