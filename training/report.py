@@ -31,7 +31,7 @@ def write_curves(work: Work, folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for path in sorted(work.folder("journal").glob("*.jsonl")):
-        kind = path.stem.split("-")[0]
+        kind = path.stem.split("-")[0].rstrip("0123456789")  # lm, lm60, lm-short
         if kind not in CURVES:
             continue
         title, series = CURVES[kind]

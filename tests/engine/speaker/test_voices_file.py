@@ -14,9 +14,11 @@ from engine.speaker.voices import load_voices
 NANO = Path(__file__).parents[3] / "assets" / "nano"
 
 
-def test_nano_has_two_voices() -> None:
+def test_nano_has_eight_voices() -> None:
     voices = load_voices(NANO)
-    assert list(voices) == ["deep", "heart"]
+    assert list(voices) == [
+        "bright", "calm", "clear", "deep", "heart", "lively", "soft", "warm",
+    ]  # fmt: skip
     assert all(voice.shape == (128,) and voice.dtype == torch.float32 for voice in voices.values())
 
 

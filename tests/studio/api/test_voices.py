@@ -103,23 +103,23 @@ def test_a_voice_is_used_by_name_after_a_restart(engine, tmp_path, serving, reco
         assert spoken.content == expected
 
 
-def test_the_list_has_the_shapes_of_all_clients(api, recording):
+def test_the_list_has_the_shapes_of_all_clients(engine, api, recording):
     anna = made(send(api, recording, speaker_description="calm", ref_text="The boat", tags="a,b"))
     listed = api.get(PATH, params={"model": "tts-1"}).json()
     assert listed["object"] == "list" and listed["data"] == listed["voices"]
-    assert [voice["name"] for voice in listed["voices"]] == ["Anna", "deep", "heart"]
+    assert [voice["name"] for voice in listed["voices"]] == ["Anna", *engine.voices]
     assert listed["uploaded_voices"] == [anna]
     assert {voice["scope"] for voice in listed["data"]} == {"library", "default"}
-    assert [voice["is_default"] for voice in listed["data"]] == [False, False, True]
+    (heart,) = (voice for voice in listed["data"] if voice["is_default"])
+    assert heart["name"] == "heart"
     assert anna["voice_id"] == anna["id"] and anna["preview_url"].endswith("/preview")
     assert (anna["speaker_description"], anna["ref_text"]) == ("calm", "The boat")
     assert anna["tags"] == ["a", "b"] and anna["consent"] == "statement 1"
     assert anna["file_size"] > 512 and anna["is_usable"] and not anna["has_clip"]
-    assert api.get(f"{PATH}?names_only=true").json() == {"voices": ["Anna", "deep", "heart"]}
+    assert api.get(f"{PATH}?names_only=true").json() == {"voices": ["Anna", *engine.voices]}
     one = api.get(f"{PATH}/anna").json()
     (declared,) = one.pop("consents")
     assert one == anna and declared["statement"] == STATEMENT and len(declared["clip_hash"]) == 64
-    heart = listed["data"][-1]
     assert api.get(f"{PATH}/{heart['id']}").json() == api.get(f"{PATH}/Heart").json() == heart
 
 
@@ -191,7 +191,7 @@ BAD_VOICES = [
 ]  # fmt: skip
 
 
-def test_a_users_mistake_is_one_clear_sentence_and_stores_nothing(api):
+def test_a_users_mistake_is_one_clear_sentence_and_stores_nothing(engine, api):
     made(mix(api, "Taken"))
     vector = {"ref_audio": None, "speaker_embedding": [1.0] * 128}
     for fields, status, code, says in BAD_VOICES:
@@ -199,7 +199,7 @@ def test_a_users_mistake_is_one_clear_sentence_and_stores_nothing(api):
         body |= (vector if status == 409 else {}) | fields
         told = error(api.post(PATH, json=body))
         assert told[:2] == (status, code) and says in told[2] and len(told[2]) < 400, (fields, told)
-    assert api.get(f"{PATH}?names_only=true").json()["voices"] == ["Taken", "deep", "heart"]
+    assert api.get(f"{PATH}?names_only=true").json()["voices"] == ["Taken", *engine.voices]
 
 
 def test_a_form_can_be_wrong_too(api, recording):
@@ -245,7 +245,8 @@ def test_a_voice_can_be_renamed_and_described_anew(api):
 
 
 def test_the_voices_of_the_model_are_read_only(api):
-    for which in ("heart", "default", "alloy", api.get(PATH).json()["data"][-1]["id"]):
+    heart = next(v for v in api.get(PATH).json()["data"] if v["name"] == "heart")
+    for which in ("heart", "default", "alloy", heart["id"]):
         for response in (
             api.delete(f"{PATH}/{which}"),
             api.patch(f"{PATH}/{which}", json={"name": "x"}),
@@ -373,7 +374,9 @@ def test_another_encoders_voice_is_heard_anew_or_refused(engine, api, recording)
     library.add(LOCAL, Draft(Card("Kept"), "recording", foreign, (clip,)))
     library.add(LOCAL, Draft(Card("Bare"), "recording", foreign))
     usable = {voice["name"]: voice["is_usable"] for voice in api.get(PATH).json()["voices"]}
-    assert usable == {"Anna": True, "Bare": False, "Kept": True, "deep": True, "heart": True}
+    assert usable == {"Anna": True, "Bare": False, "Kept": True} | dict.fromkeys(
+        engine.voices, True
+    )
     for response in (
         api.get(f"{PATH}/bare/embedding"),
         api.post("/v1/audio/speech", json={"input": "Hi.", "voice": "Bare"}),

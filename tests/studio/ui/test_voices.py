@@ -65,7 +65,7 @@ def test_a_saved_recording_is_a_voice_that_speaks_and_is_there_next_time(
 
     again = Page(view, desk, page.signed)
     again.run(again.handlers.arrived(again.request, "", ""))
-    assert offered(again) == ["Anna", "deep", "heart"]
+    assert offered(again) == ["Anna", *desk.engine.voices]
     again.run(again.press(text="Hello.", voice=voice.id))
     assert "Take: Anna" in again.shown[view.take]
 
