@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -20,6 +21,8 @@ from engine.kernels import step_inputs as step
 from engine.zonos2.attention import QK_NORM_EPS, SlotKv
 from engine.zonos2.backbone import Backbone, Layer
 from engine.zonos2.moe import DenseFeedForward, MoeFeedForward
+
+log = logging.getLogger(__name__)
 
 SPINES = {torch.float32, torch.bfloat16}
 
@@ -63,7 +66,13 @@ class CompiledStep:
             given=np.empty((pairs, config.dim), np.float32),
         )
         # Compiled now, not in the first request: a step of no rows.
-        self(torch.empty(0, config.num_codebooks, dtype=torch.int64), [], [])
+        nothing = torch.empty(0, config.num_codebooks, dtype=torch.int64)
+        try:
+            self(nothing, [], [])
+        except Exception:
+            log.warning("what is compiled cannot be kept or read; compiling anew", exc_info=True)
+            self._run = step_numba.unkept
+            self(nothing, [], [])
 
     def _read(self, model: Backbone, kv: SlotKv) -> tuple[step.Shape, step.Weights]:
         """Shape and weights as the compiled step takes them."""

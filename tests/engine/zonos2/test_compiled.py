@@ -111,3 +111,18 @@ def test_where_nothing_can_be_written_it_is_compiled_anew(monkeypatch: pytest.Mo
     assert kept._cache.cache_path  # beside the source, or in the user's cache
     monkeypatch.setattr(step_numba, "njit", njit)
     assert step_numba._keeping(1)._cache is not kept._cache
+
+
+def test_a_full_disk_or_a_damaged_file_of_what_was_kept_stops_nobody(
+    tiny: Backbone, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = step_numba.run
+
+    def fails(*given: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(step_numba, "run", fails)
+    monkeypatch.setattr(step_numba, "unkept", run)
+    step = CompiledStep(tiny, SlotKv(tiny.config, 1, 8, "cpu", torch.float32), 1)
+    assert "cannot be kept" in caplog.text
+    assert torch.isfinite(step(torch.zeros(1, 9, dtype=torch.int64), [0], [0])).all()
