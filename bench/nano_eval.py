@@ -253,7 +253,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(json.dumps(summary(results), indent=1))
     if options.write:
         content = {
-            "model": str(options.model),
+            "model": Path(options.model).resolve().name,
             "machine": machine,
             "machine_was_loaded": reason,
             "summary": summary(results),

@@ -23,7 +23,7 @@ from studio.media.pcm import to_int16
 from studio.provenance import Marker
 from studio.settings import Settings
 
-TEXT = "Hello, this is me."
+TEXT = "Hello, this is what the studio says."
 REPOSITORY = Path(__file__).resolve().parents[1]
 
 

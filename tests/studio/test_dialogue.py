@@ -121,9 +121,13 @@ def test_seeds_follow_from_the_dialogue_a_voice_or_the_turn_itself(begin):
 
 
 def test_speech_is_made_to_fit_its_slot_within_limits_and_says_where_it_does_not(begin):
+    question = {"voice": "heart", "text": "Did you see it?", "start_s": 0.5}
+    free = begin([question], seed=7)
+    length_s = free.mix(spoken(free)).all_cues[-1].end_s - 0.5
+    end_s = round(0.5 + length_s / 1.2, 2)
     turns = [
-        {"voice": "heart", "text": "Did you see it?", "start_s": 0.5, "end_s": 1.1},
-        {"voice": "heart", "text": "Did you see it?", "start_s": 3.0, "end_s": 3.2, "seed": 1},
+        question | {"end_s": end_s},
+        question | {"start_s": 3.0, "end_s": 3.2, "seed": 1},
         {"voice": "heart", "text": "Yes.", "start_s": 5.0, "end_s": 9.0},
     ]
     dialogue = begin(turns, seed=7)
@@ -135,10 +139,10 @@ def test_speech_is_made_to_fit_its_slot_within_limits_and_says_where_it_does_not
     mix = dialogue.mix(lines)
     times = [(cues[0].start_s, cues[-1].end_s) for cues in mix.cues]
     assert [begin_s for begin_s, _ in times] == pytest.approx([0.5, 3.0, 5.0], abs=1e-3)
-    assert times[0][1] == pytest.approx(1.1, abs=1e-3)
+    assert times[0][1] == pytest.approx(end_s, abs=1e-3)
     heard = heard_at(mix.samples, mix.sample_rate_hz)
     assert [at for at, _ in heard] == pytest.approx([0.5, 3.0, 5.0], abs=0.05)
-    assert heard[0][1] == pytest.approx(1.1, abs=0.06)
+    assert heard[0][1] == pytest.approx(end_s, abs=0.06)
     (note,) = mix.notes
     assert note.startswith("turns[1]: at 1.50 times its pace it takes") and "0.2 s" in note
 
