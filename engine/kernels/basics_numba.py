@@ -121,8 +121,8 @@ ROOT_HALF = np.float32(0.5**0.5)
 
 @helper
 def exp(x):  # type: ignore[no-untyped-def]
-    """e to the power of a float32."""
-    x = min(max(x, EXP_LEAST), EXP_MOST)
+    """e to the power of a float32; of one that is not finite, no number."""
+    x = min(max(x, EXP_LEAST), EXP_MOST) + (x - x)
     whole = _rounded(x * LOG2_E)
     x = x - whole * LN2_HIGH - whole * LN2_LOW
     power = ((((P0 * x + P1) * x + P2) * x + P3) * x + P4) * x + HALF

@@ -79,6 +79,18 @@ def test_a_row_has_the_same_bits_beside_any_others_and_with_any_threads(
             assert torch.equal(found, full[chosen])
 
 
+@pytest.mark.parametrize("broken", [torch.nan, torch.inf])
+@pytest.mark.parametrize("part", ["keys", "values"])
+def test_numbers_of_no_use_stay_in_their_row_and_can_be_seen(
+    tiny: Backbone, golden_forward: dict[str, Tensor], broken: float, part: str
+) -> None:
+    kv = SlotKv(tiny.config, 3, 64, "cpu", torch.float32)
+    getattr(kv, part)[2, 1, :, 3] = broken
+    codes = golden_forward["b_frames"][:3, :9].long()
+    logits = CompiledStep(tiny, kv, 3)(codes, [0, 1, 2], [5, 5, 5])
+    assert logits.isfinite().flatten(1).all(dim=1).tolist() == [True, False, True]
+
+
 def test_threads_that_wait_for_a_core_still_meet(
     tiny: Backbone, golden_forward: dict[str, Tensor]
 ) -> None:
