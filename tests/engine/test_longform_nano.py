@@ -124,11 +124,11 @@ def test_a_sentence_with_many_pauses_ends_thirty_times(
 
 
 def test_the_shortest_texts_are_short(engine: Engine) -> None:
-    """Read as English, as page and command read them: nano has learnt no digits."""
+    """A 7 is a word by the time page and command ask the engine: nano has learnt no digits."""
     num_short = 0
-    texts = ("Hi!", "No.", "Why?", "A", "7", "OK")
+    texts = ("Hi!", "No.", "Why?", "A", "seven", "OK")
     for seed in range(5):
-        streams = [engine.speak(text, seed=seed, language="en_us") for text in texts]
+        streams = [engine.speak(text, seed=seed) for text in texts]
         durations_s = [len(stream.read()[0]) / RATE_HZ for stream in streams]
         assert max(durations_s) <= 6.0
         num_short += sum(0.2 <= duration_s <= 2.5 for duration_s in durations_s)
