@@ -102,6 +102,11 @@ def test_quotes_and_capitals_add_no_words(say: Say) -> None:
     of_plain = [num_edits(plain_words(quote), plain_words(judge.hear(b, 44_100))) for _, b in pairs]
     assert sum(edits) <= max(1.3 * sum(of_plain), sum(of_plain) + 1)
     shouted, calm = "THIS IS A SIMPLE EXAMPLE", "This is a simple example."
-    lengths = [len(say(shouted, seed=seed)) / len(say(calm, seed=seed)) for seed in range(5)]
+    loud = [say(shouted, seed=seed) for seed in range(5)]
+    # To the sample what small letters give, without a full stop: nano adds a word to some of those.
+    for seed, samples in enumerate(loud):
+        assert np.array_equal(samples, say(calm.removesuffix("."), seed=seed))
+    lengths = [len(a) / len(say(calm, seed=seed)) for seed, a in enumerate(loud)]
     assert sum(length <= 1.4 for length in lengths) >= 4
-    assert plain_words(judge.hear(say(shouted), 44_100)) == plain_words(calm)
+    heard = [plain_words(judge.hear(samples, 44_100)) for samples in loud]
+    assert sum(words == plain_words(calm) for words in heard) >= 3
