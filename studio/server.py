@@ -58,8 +58,9 @@ from studio.stores import open_stores
 
 log = logging.getLogger(__name__)
 
-# After the engine has ended its requests, the last bytes get so long to leave.
-FLUSH_S = 3
+# After the engine has ended its requests, the last bytes get so long to leave: who plays the sound
+# as it comes is so far behind (``engine.stream.BUFFER_S``).
+FLUSH_S = 10
 # Heaps of the C library for all threads together; the parameter's number is glibc's.
 NUM_HEAPS, _M_ARENA_MAX = 2, -8
 

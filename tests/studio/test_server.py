@@ -112,6 +112,24 @@ def test_a_stop_refuses_the_new_ends_what_runs_and_exits_with_0():
 
 
 @pytest.mark.slow
+def test_who_plays_the_sound_as_it_comes_hears_its_end_after_a_stop():
+    """At twice its pace; the engine is done long before."""
+    studio = Studio(drain_s=60)
+    try:
+        running = studio.speak(LONG)
+        assert running.status == 200
+        studio.process.send_signal(signal.SIGTERM)
+        num_bytes = 0
+        while piece := running.read(44_100):
+            num_bytes += len(piece)
+            time.sleep(0.25)
+        assert num_bytes > 10 * 88_200
+        assert studio.process.wait(timeout=60) == 0
+    finally:
+        studio.process.kill()
+
+
+@pytest.mark.slow
 def test_a_stop_that_may_not_wait_cuts_what_runs():
     studio = Studio(drain_s=0)
     try:
