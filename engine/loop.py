@@ -223,14 +223,16 @@ class EngineLoop(threading.Thread):
 
     def _decode_once(self, jobs: list[Job]) -> Tensor:
         slots = [slot for job in jobs for slot in job.lanes]
-        codes = torch.stack([self._last_codes[job] for job in jobs for _ in job.lanes])
-        return _guided(jobs, list(self._runner.decode(slots, codes)))
+        return _guided(jobs, list(self._runner.decode(slots, self._fed(jobs))))
 
     def _draw_once(self, jobs: list[Job]) -> Tensor:
         lanes = [Lanes(job.lanes, tuple(job.twin_scales), job.noise_row) for job in jobs]
-        codes = torch.stack([self._last_codes[job] for job in jobs for _ in job.lanes])
-        drawn: Tensor = self._runner.decode_and_draw(self._sampler, lanes, codes)  # type: ignore[attr-defined]
-        return drawn
+        draw: Callable[..., Tensor] = self._runner.decode_and_draw  # type: ignore[attr-defined]
+        return draw(self._sampler, lanes, self._fed(jobs))
+
+    def _fed(self, jobs: list[Job]) -> Tensor:
+        """The last codes of every lane of ``jobs`` in turn; twins are fed the main one's."""
+        return torch.stack([self._last_codes[job] for job in jobs for _ in job.lanes])
 
     def _draw(self, jobs: list[Job], logits: Tensor) -> None:
         """Draw the next row of ``jobs`` from logits [n, C, V]; rows do not influence each other."""

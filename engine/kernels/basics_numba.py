@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import extending, njit, types
+from numba import njit, types
 from numba.core import cgutils
 
-intrinsic: Any = extending.intrinsic  # untyped, as what it makes is called in other ways
-F32, I32, I64 = ir.FloatType(), ir.IntType(32), ir.IntType(64)
-ONE, HALF, TWO, ZERO = (np.float32(number) for number in (1.0, 0.5, 2.0, 0.0))
+from engine.kernels.product_numba import F32, I32, I64, ZERO, intrinsic
+
+ONE, HALF, TWO = (np.float32(number) for number in (1.0, 0.5, 2.0))
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}  # no checks of divisors
 helper = njit(**OPTIONS)
 
@@ -154,6 +154,19 @@ def norm(product, rows, weight, epsilon, out):  # type: ignore[no-untyped-def]
         factor = norm_factor(product, rows[row], epsilon, square)
         for at in range(rows.shape[1]):
             out[row, at] = rows[row, at] * factor * weight[at]
+
+
+@helper
+def exps(row):  # type: ignore[no-untyped-def]
+    """Make ``row`` the powers of e to its numbers less the largest -> their sum."""
+    top, total = row[0], ZERO
+    for at in range(len(row)):
+        top = max(top, row[at])
+    for at in range(len(row)):
+        row[at] = exp(row[at] - top)
+    for at in range(len(row)):
+        total += row[at]
+    return total
 
 
 @helper

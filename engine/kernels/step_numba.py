@@ -11,8 +11,6 @@
 from __future__ import annotations
 
 import math
-import zlib
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,11 +20,11 @@ from engine.kernels.basics_numba import (
     ONE,
     OPTIONS,
     TWO,
-    ZERO,
     add,
     call_product,
     clear,
     exp,
+    exps,
     gelu,
     helper,
     meet,
@@ -41,7 +39,8 @@ from engine.kernels.product_numba import (
     FLOAT32,
     INT8,
     SIZES,
-    reader,
+    SOURCES,
+    read,
     store_float32,
 )
 from engine.kernels.step_inputs import (
@@ -65,9 +64,6 @@ from engine.kernels.step_inputs import (
     WQ,
 )  # fmt: skip
 
-read_float32, read_bfloat16 = reader(FLOAT32), reader(BFLOAT16)
-
-
 # Parts of a step ----------------------------------------------------------------------------------
 
 
@@ -81,9 +77,9 @@ def _embed(shape, weights, ids, x):  # type: ignore[no-untyped-def]
             table, begin = weights.embeddings[column], ids[row, column] * shape.dim
             for at in range(shape.dim):
                 if shape.kind == FLOAT32:
-                    x[row, at] += read_float32(table, begin + at)
+                    x[row, at] += read(FLOAT32, table, begin + at)
                 else:
-                    x[row, at] += read_bfloat16(table, begin + at)
+                    x[row, at] += read(BFLOAT16, table, begin + at)
         factor = norm_factor(weights.products[2], x[row], shape.epsilon, square)
         for at in range(shape.dim):
             x[row, at] *= factor
@@ -125,13 +121,7 @@ def _attend(shape, weights, layer, slot, place, group, row, out):  # type: ignor
     ours, to = turned.ctypes.data, scores.ctypes.data
     call_product(weights.products[0], keys, ours, to, 0, length, width, asking, length)
     for head in range(asking):
-        top, total = scores[head, 0], ZERO
-        for past in range(length):
-            top = max(top, scores[head, past])
-        for past in range(length):
-            scores[head, past] = exp(scores[head, past] - top)
-        for past in range(length):
-            total += scores[head, past]
+        total = exps(scores[head])
         gate = row[(heads + 2 * kv_heads) * width + group * asking + head]
         factor = ONE / (total * (ONE + exp(-gate)))
         for past in range(length):
@@ -141,9 +131,9 @@ def _attend(shape, weights, layer, slot, place, group, row, out):  # type: ignor
     for past in range(length):
         for at in range(width):
             if shape.kind == FLOAT32:
-                one[at] = read_float32(values, past * width + at)
+                one[at] = read(FLOAT32, values, past * width + at)
             else:
-                one[at] = read_bfloat16(values, past * width + at)
+                one[at] = read(BFLOAT16, values, past * width + at)
         for head in range(asking):
             weight = scores[head, past]
             for at in range(width):
@@ -185,12 +175,7 @@ def _route(shape, weights, layer, rows, state):  # type: ignore[no-untyped-def]
     chosen = np.empty((num_rows, topk), np.int64)
     shares = np.empty((num_rows, topk), np.float32)
     for row in range(num_rows):
-        top, total = scores[row, 0], ZERO
-        for expert in range(experts):
-            top = max(top, scores[row, expert])
-        for expert in range(experts):
-            scores[row, expert] = exp(scores[row, expert] - top)
-            total += scores[row, expert]
+        total = exps(scores[row])
         for rank in range(topk):
             best, best_at = np.float32(-np.inf), 0
             for expert in range(experts):
@@ -349,10 +334,7 @@ def _step(rank, world, meeting, shape, weights, shared, ids, slots, places, logi
 
 
 def _keeping(sources: int) -> Any:
-    """``run``, kept beside the source once it is compiled (in 7 s), for these ``sources`` only.
-
-    numba asks whether the file of ``run`` is the same; what it encloses is part of the question.
-    """
+    """``run``, kept once it is compiled (in 7 s), for these ``sources`` only."""
 
     def run(rank, world, meeting, shape, weights, shared, ids, slots, places, logits):  # type: ignore[no-untyped-def]
         """One step of ``ids`` [n, columns]; ``logits`` [n, codebooks * vocabulary] takes it."""
@@ -365,6 +347,5 @@ def _keeping(sources: int) -> Any:
         return helper(run)
 
 
-_FILES = sorted(Path(__file__).parent.glob("*_numba.py"))
-run: Any = _keeping(1 + zlib.crc32(b"".join(path.read_bytes() for path in _FILES)))
+run: Any = _keeping(SOURCES)
 unkept: Any = helper(run.py_func)  # for where what was kept cannot be read or written

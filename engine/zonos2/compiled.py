@@ -69,8 +69,8 @@ class CompiledStep:
         nothing = torch.empty(0, config.num_codebooks, dtype=torch.int64)
         try:
             self(nothing, [], [])
-        except Exception:
-            log.warning("what is compiled cannot be kept or read; compiling anew", exc_info=True)
+        except Exception as error:
+            log.warning("what is compiled cannot be kept or read (%s); compiling anew", error)
             self._run = step_numba.unkept
             self(nothing, [], [])
 

@@ -51,9 +51,9 @@ class SlotStep:
 
     def __call__(self, codes: Tensor, slots: Sequence[int], places: Sequence[int]) -> Tensor:
         """The last ``codes`` [n, C] of ``slots`` at ``places`` -> logits [n, codebooks, vocab]."""
-        live = self._enter(codes, slots, places)
-        logits = self._replayed("logits", self._run) if self._uses_graph else self._run()
-        self._leave(live, places)
+        live, following = self._enter(codes, slots, places)
+        logits = self._logits()
+        self._places[live] = following
         return logits[live]
 
     def draw(
@@ -65,20 +65,22 @@ class SlotStep:
         on the device: the codes, and 1 where the logits were finite.
         """
         device = self._places.device
-        live = self._enter(codes, [slot for lane in lanes for slot in lane.slots], places)
-        twins = torch.zeros(len(lanes), MAX_TWINS, dtype=torch.int64)
-        scales = torch.zeros(len(lanes), MAX_TWINS)
-        for lane, own_twins, own_scales in zip(lanes, twins, scales, strict=True):
-            own_twins[: len(lane.scales)] = torch.tensor(lane.slots[1:], dtype=torch.int64)
-            own_scales[: len(lane.scales)] = torch.tensor([s - 1.0 for s in lane.scales])
+        slots = [slot for lane in lanes for slot in lane.slots]
+        live, following = self._enter(codes, slots, places)
         mains, frames = torch.tensor(
             [[lane.slots[0] for lane in lanes], [lane.frame for lane in lanes]]
         ).to(device)
         self._is_drawn.zero_()
         self._is_drawn[mains] = True
         self._frames[mains] = frames
-        self._twins[mains], self._scales[mains] = twins.to(device), scales.to(device)
         has_twins = any(lane.scales for lane in lanes)
+        if has_twins:
+            twins = torch.zeros(len(lanes), MAX_TWINS, dtype=torch.int64)
+            scales = torch.zeros(len(lanes), MAX_TWINS)
+            for lane, own_twins, own_scales in zip(lanes, twins, scales, strict=True):
+                own_twins[: len(lane.scales)] = torch.tensor(lane.slots[1:], dtype=torch.int64)
+                own_scales[: len(lane.scales)] = torch.tensor([s - 1.0 for s in lane.scales])
+            self._twins[mains], self._scales[mains] = twins.to(device), scales.to(device)
 
         def run() -> Tensor:
             return self._drawn(sampler, self._run(), has_twins)
@@ -90,27 +92,27 @@ class SlotStep:
                 log.exception("sampling cannot be captured here; it stays outside the graph")
                 self._draws_in_graph = False
         if not self._draws_in_graph:
-            logits = self._replayed("logits", self._run) if self._uses_graph else self._run()
-            drawn = self._drawn(sampler, logits, has_twins)
-        self._leave(live, places)
+            drawn = self._drawn(sampler, self._logits(), has_twins)
+        self._places[live] = following
         return drawn[mains]
 
     def start(self, slot: int, place: int) -> None:
         """Say where ``slot`` will write its next row, after its prompt was stored."""
         self._places[slot] = min(place, self._kv.keys.shape[3] - 1)
 
-    def _enter(self, codes: Tensor, slots: Sequence[int], places: Sequence[int]) -> Tensor:
-        device = self._places.device
-        live, here = torch.tensor([[*slots], [*places]]).to(device)
+    def _enter(
+        self, codes: Tensor, slots: Sequence[int], places: Sequence[int]
+    ) -> tuple[Tensor, Tensor]:
+        """Set the rows of ``slots`` -> them, and where a step in which they idle may write."""
+        device, last = self._places.device, self._kv.keys.shape[3] - 1
+        following = [min(place + 1, last) for place in places]  # a full slot speaks no more
+        live, here, there = torch.tensor([[*slots], [*places], following]).to(device)
         self._rows[live, :-1] = codes.to(device)
         self._places[live] = here
-        return live
+        return live, there
 
-    def _leave(self, live: Tensor, places: Sequence[int]) -> None:
-        """Say where a step in which these slots idle may write."""
-        last = self._kv.keys.shape[3] - 1
-        following = [min(place + 1, last) for place in places]  # a full slot speaks no more
-        self._places[live] = torch.tensor(following).to(live.device)
+    def _logits(self) -> Tensor:
+        return self._replayed("logits", self._run) if self._uses_graph else self._run()
 
     def _run(self) -> Tensor:
         hidden = self._model(

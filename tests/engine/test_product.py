@@ -106,3 +106,21 @@ def test_exp_is_within_two_units_of_the_last_place() -> None:
     assert (np.abs(out[:-3] - exact[:-3]) <= 2 * np.spacing(exact[:-3].astype(np.float32))).all()
     assert out[-3] < 1e-37  # as good as nothing
     assert np.isnan(out[-2:]).all()  # what cannot be used is told, not hidden
+
+
+def test_where_nothing_can_be_kept_a_product_is_compiled_anew(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    cfunc = product_numba.cfunc
+
+    def fails(signature: object, cache: bool = False) -> object:
+        if cache:
+            raise OSError(28, "No space left on device")
+        return cfunc(signature)
+
+    monkeypatch.setattr(product_numba, "cfunc", fails)
+    anew = product_numba.product.__wrapped__(product_numba.FLOAT32).ctypes
+    assert "No space left" in caplog.text
+    matrix, rows, out = torch.randn(5, 40), torch.randn(2, 40), torch.empty(2, 5)
+    anew(matrix.data_ptr(), rows.data_ptr(), out.data_ptr(), 0, 5, 40, 2, 5)
+    assert torch.equal(out, product(matrix, rows, 0, 5, 5))
