@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from engine.sampling.settings import SAMPLING_RANGES, Range
     from engine.scheduler import PREFILL_ROWS
     from engine.speaker.blend import average, slerp
-    from engine.stream import SpeechStream, SpokenChunk, StreamStatus
+    from engine.stream import BUFFER_S, SpeechStream, SpokenChunk, StreamStatus
     from engine.text import (
         DETECT,
         Normalised,
@@ -91,7 +91,7 @@ _HOMES = {
     "engine.sampling.settings": "Range SAMPLING_RANGES",
     "engine.scheduler": "PREFILL_ROWS",
     "engine.speaker.blend": "average slerp",
-    "engine.stream": "SpeechStream SpokenChunk StreamStatus",
+    "engine.stream": "BUFFER_S SpeechStream SpokenChunk StreamStatus",
     "engine.text": "DETECT Normalised Normaliser Span default_grammar_folder detect_language",
     "engine.text.clean": "Cleaning",
     "engine.text.dictionary": (
@@ -108,6 +108,7 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 __all__ = [
+    "BUFFER_S",
     "DETECT",
     "EMOTION_RANGES",
     "GUIDANCE_RANGES",

@@ -22,7 +22,7 @@ from engine.errors import Cancelled, StudioError
 from engine.repair import Repair
 from engine.request import FinishReason, Timings
 
-BUFFER_S = 10.0
+BUFFER_S = 10.0  # of sound that a reader may be behind
 
 
 class SpokenChunk(NamedTuple):

@@ -22,7 +22,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match, Route
 from starlette.types import Receive, Scope, Send
 
-from engine import Engine, InvalidRequest, Normaliser
+from engine import BUFFER_S, Engine, InvalidRequest, Normaliser
 from studio.api.batch import batch_router
 from studio.api.dialogue import dialogue_router
 from studio.api.docs import completed
@@ -59,8 +59,8 @@ from studio.stores import open_stores
 log = logging.getLogger(__name__)
 
 # After the engine has ended its requests, the last bytes get so long to leave: who plays the sound
-# as it comes is so far behind (``engine.stream.BUFFER_S``).
-FLUSH_S = 10
+# as it comes is so far behind.
+FLUSH_S = round(BUFFER_S)
 # Heaps of the C library for all threads together; the parameter's number is glibc's.
 NUM_HEAPS, _M_ARENA_MAX = 2, -8
 
