@@ -245,6 +245,7 @@ class EngineLoop(threading.Thread):
         """Hand each of ``jobs`` its codes; ``rows`` hold them too, and 1 if they can be used."""
         for job, row_codes, (*row, sound) in zip(jobs, codes, rows, strict=True):
             if not sound:
+                log.error("no usable numbers for %s", job.request.request_id)
                 self._end(
                     job,
                     FinishReason.FAILED,

@@ -23,19 +23,31 @@ helper = njit(**OPTIONS)
 # What Python cannot say ---------------------------------------------------------------------------
 
 
+# What works on an array takes the array: numba lets go of one after the last line that names it, so
+# whoever holds no more than its address reads what another thread has made of that memory.
+
+
+def _begin(context: Any, builder: Any, signature: Any, given: Any, at: int) -> Any:
+    """The address of the first number of the array that is argument ``at``."""
+    array = context.make_array(signature.args[at])(context, builder, given[at])
+    return builder.ptrtoint(array.data, I64)
+
+
 @intrinsic
 def call_product(
     _: Any, function: Any, weights: Any, rows: Any, out: Any, first: Any, last: Any,
     length: Any, num_rows: Any, leading: Any,
 ) -> Any:  # fmt: skip
-    """Call the product at address ``function``."""
+    """Call the product at address ``function``: matrix at an address times an array's rows."""
 
     def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
         kind = ir.FunctionType(ir.VoidType(), [I64] * 8)
-        builder.call(builder.inttoptr(given[0], kind.as_pointer()), given[1:])
+        ours, to = (_begin(context, builder, signature, given, at) for at in (2, 3))
+        place = builder.inttoptr(given[0], kind.as_pointer())
+        builder.call(place, [given[1], ours, to, *given[4:]])
         return context.get_dummy_value()
 
-    return types.void(*[types.int64] * 9), generate
+    return types.void(types.int64, types.int64, rows, out, *[types.int64] * 5), generate
 
 
 @intrinsic
@@ -79,14 +91,15 @@ def _power_of_two(_: Any, exponent: Any) -> Any:
 
 @intrinsic
 def _arrive(_: Any, counter: Any) -> Any:
-    """Add one to the counter at an address, for all threads to see."""
+    """Add one to a counter [1], for all threads to see."""
 
     def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
-        place = builder.inttoptr(given[0], I64.as_pointer())
+        place = _begin(context, builder, signature, given, 0)
+        place = builder.inttoptr(place, I64.as_pointer())
         builder.atomic_rmw("add", place, ir.Constant(I64, 1), "acq_rel")
         return context.get_dummy_value()
 
-    return types.void(types.int64), generate
+    return types.void(counter), generate
 
 
 @intrinsic
@@ -94,9 +107,10 @@ def _arrived(_: Any, counter: Any) -> Any:
     """How many have arrived."""
 
     def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
-        return builder.load_atomic(builder.inttoptr(given[0], I64.as_pointer()), "acquire", 8)
+        place = _begin(context, builder, signature, given, 0)
+        return builder.load_atomic(builder.inttoptr(place, I64.as_pointer()), "acquire", 8)
 
-    return types.int64(types.int64), generate
+    return types.int64(counter), generate
 
 
 # Functions of numbers and rows --------------------------------------------------------------------
@@ -142,8 +156,8 @@ def gelu(x):  # type: ignore[no-untyped-def]
 @helper
 def norm_factor(product, row, epsilon, square):  # type: ignore[no-untyped-def]
     """1 / root mean square of a contiguous row; ``square`` [1] is scratch."""
-    address, length = row.ctypes.data, len(row)
-    call_product(product, address, address, square.ctypes.data, 0, 1, length, 1, 1)
+    length = len(row)
+    call_product(product, row.ctypes.data, row, square, 0, 1, length, 1, 1)
     return ONE / np.float32(math.sqrt(square[0] / np.float32(length) + epsilon))
 
 
@@ -192,9 +206,9 @@ SPINS = 500  # before a thread that waits offers its core to others
 def meet(counter, world, meeting):  # type: ignore[no-untyped-def]
     """Wait until all threads have come to this place -> the number of the next meeting."""
     if world > 1:
-        _arrive(counter.ctypes.data)
+        _arrive(counter)
         spins = 0
-        while _arrived(counter.ctypes.data) < meeting * world:
+        while _arrived(counter) < meeting * world:
             spins += 1
             if spins > SPINS:
                 _yield()

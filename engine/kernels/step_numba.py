@@ -118,8 +118,7 @@ def _attend(shape, weights, layer, slot, place, group, row, out):  # type: ignor
             store_bfloat16(keys, place * width + at, turned[asking, at])
             store_bfloat16(values, place * width + at, row[value + at])
     scores = np.empty((asking, length), np.float32)
-    ours, to = turned.ctypes.data, scores.ctypes.data
-    call_product(weights.products[0], keys, ours, to, 0, length, width, asking, length)
+    call_product(weights.products[0], keys, turned, scores, 0, length, width, asking, length)
     for head in range(asking):
         total = exps(scores[head])
         gate = row[(heads + 2 * kv_heads) * width + group * asking + head]
@@ -157,21 +156,18 @@ def _route(shape, weights, layer, rows, state):  # type: ignore[no-untyped-def]
     down = np.empty((num_rows, width), np.float32)
     hidden = np.empty((num_rows, width), np.float32)
     scores = np.empty((num_rows, experts), np.float32)
-    to, ours, last = down.ctypes.data, hidden.ctypes.data, scores.ctypes.data
-    call_product(
-        product, matrices[DOWN], rows.ctypes.data, to, 0, width, shape.dim, num_rows, width
-    )
+    call_product(product, matrices[DOWN], rows, down, 0, width, shape.dim, num_rows, width)
     for row in range(num_rows):
         for at in range(width):
             kept = state[row, at] * vectors[STATE_SCALE, at]
             state[row, at] = down[row, at] + vectors[BIAS_DOWN, at] + kept
     norm(weights.products[2], state, vectors[NORM], shape.epsilon, hidden)
     for column, bias in ((ROUTER_1, BIAS_1), (ROUTER_2, BIAS_2)):
-        call_product(product, matrices[column], ours, to, 0, width, width, num_rows, width)
+        call_product(product, matrices[column], hidden, down, 0, width, width, num_rows, width)
         for row in range(num_rows):
             for at in range(width):
                 hidden[row, at] = gelu(down[row, at] + vectors[bias, at])
-    call_product(product, matrices[ROUTER_3], ours, last, 0, experts, width, num_rows, experts)
+    call_product(product, matrices[ROUTER_3], hidden, scores, 0, experts, width, num_rows, experts)
     chosen = np.empty((num_rows, topk), np.int64)
     shares = np.empty((num_rows, topk), np.float32)
     for row in range(num_rows):
@@ -194,16 +190,14 @@ def _mix_dense(rank, world, shape, weights, shared, layer, rows, meeting):  # ty
     num_rows, dim, ffn_dim = len(rows), shape.dim, shape.ffn_dim
     product, matrices, hidden = weights.products[0], weights.matrices[layer], shared.hidden
     first, last = share(rank, world, 2 * ffn_dim)
-    ours, to = rows.ctypes.data, hidden.ctypes.data
-    call_product(product, matrices[IN], ours, to, first, last, dim, num_rows, 2 * ffn_dim)
+    call_product(product, matrices[IN], rows, hidden, first, last, dim, num_rows, 2 * ffn_dim)
     meeting = meet(shared.counter, world, meeting)
     acted = np.empty((num_rows, ffn_dim), np.float32)
     for row in range(num_rows):
         for at in range(ffn_dim):  # up, then gate
             acted[row, at] = hidden[row, at] * silu(hidden[row, ffn_dim + at])
     first, last = share(rank, world, dim)
-    ours, to = acted.ctypes.data, shared.given.ctypes.data
-    call_product(product, matrices[OUT], ours, to, first, last, ffn_dim, num_rows, dim)
+    call_product(product, matrices[OUT], acted, shared.given, first, last, ffn_dim, num_rows, dim)
     return meet(shared.counter, world, meeting)
 
 
@@ -248,7 +242,7 @@ def _mix_experts(rank, world, shape, weights, shared, layer, rows, pairs, begins
         begin, number = begins[expert], begins[expert + 1] - begins[expert]
         if number:
             matrix = matrices[IN] + expert * 2 * ffn_dim * dim * size
-            ours, to = gathered[begin:].ctypes.data, hidden[begin:].ctypes.data
+            ours, to = gathered[begin:], hidden[begin:]
             call_product(product, matrix, ours, to, first, last, dim, number, 2 * ffn_dim)
             _scale(shape, hidden, begin, number, first, last, weights.in_scales[layer, expert])
     meeting = meet(shared.counter, world, meeting)
@@ -261,7 +255,7 @@ def _mix_experts(rank, world, shape, weights, shared, layer, rows, pairs, begins
         begin, number = begins[expert], begins[expert + 1] - begins[expert]
         if number:
             matrix = matrices[OUT] + expert * ffn_dim * dim * size
-            ours, to = acted[begin:].ctypes.data, shared.given[begin:].ctypes.data
+            ours, to = acted[begin:], shared.given[begin:]
             call_product(product, matrix, ours, to, first, last, ffn_dim, number, dim)
             _scale(
                 shape, shared.given, begin, number, first, last, weights.out_scales[layer, expert]
@@ -278,7 +272,7 @@ def _step(rank, world, meeting, shape, weights, shared, ids, slots, places, logi
     for row in range(num_rows):
         clear(state[row])
     _embed(shape, weights, ids, x)
-    products, ours = weights.products, normed.ctypes.data
+    products = weights.products
     for layer in range(shape.layers):
         matrices = weights.matrices[layer]
         norm(products[2], x, weights.norms[2 * layer], shape.epsilon, normed)
@@ -289,9 +283,9 @@ def _step(rank, world, meeting, shape, weights, shared, ids, slots, places, logi
             (GATER, shape.heads),
         ):
             first, last = share(rank, world, number)
-            to = shared.asked.ctypes.data + begin * 4
+            to = shared.asked[:, begin:]
             call_product(
-                products[0], matrices[matrix], ours, to, first, last, dim, num_rows, leading
+                products[0], matrices[matrix], normed, to, first, last, dim, num_rows, leading
             )
             begin += number
         meeting = meet(shared.counter, world, meeting)
@@ -301,9 +295,8 @@ def _step(rank, world, meeting, shape, weights, shared, ids, slots, places, logi
             _attend(shape, weights, layer, slots[row], places[row], group, shared.asked[row], out)
         meeting = meet(shared.counter, world, meeting)
         first, last = share(rank, world, dim)
-        attended, to = shared.attended.ctypes.data, shared.mixed.ctypes.data
-        length = shape.heads * width
-        call_product(products[0], matrices[WO], attended, to, first, last, length, num_rows, dim)
+        ours, to, length = shared.attended, shared.mixed, shape.heads * width
+        call_product(products[0], matrices[WO], ours, to, first, last, length, num_rows, dim)
         meeting = meet(shared.counter, world, meeting)
         add(x, shared.mixed)
         norm(products[2], x, weights.norms[2 * layer + 1], shape.epsilon, normed)
@@ -325,7 +318,7 @@ def _step(rank, world, meeting, shape, weights, shared, ids, slots, places, logi
     number = logits.shape[1]
     first, last = share(rank, world, number)
     head = weights.matrices[shape.layers, WQ]
-    call_product(products[0], head, ours, logits.ctypes.data, first, last, dim, num_rows, number)
+    call_product(products[0], head, normed, logits, first, last, dim, num_rows, number)
     for row in range(num_rows):
         for at in range(first, last):  # cap * tanh(logit / cap)
             power = exp(logits[row, at] * (TWO / shape.cap))

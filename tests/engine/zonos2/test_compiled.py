@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import platform
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +22,7 @@ from engine.zonos2.compiled import CompiledStep
 from engine.zonos2.family import Zonos2Runner
 from engine.zonos2.step import SlotStep
 
+REPOSITORY = Path(__file__).parents[3]
 NUM_SLOTS = 6
 CPU = torch.device("cpu")
 
@@ -138,3 +142,15 @@ def test_a_full_disk_or_a_damaged_file_of_what_was_kept_stops_nobody(
     step = CompiledStep(tiny, SlotKv(tiny.config, 1, 8, "cpu", torch.float32), 1)
     assert "cannot be kept" in caplog.text
     assert torch.isfinite(step(torch.zeros(1, 9, dtype=torch.int64), [0], [0])).all()
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc can spoil freed memory")
+@pytest.mark.parametrize("number", [0x5A, 0xA5])
+def test_memory_that_was_freed_or_never_written_is_not_read(number: int) -> None:
+    """What other threads do to it now and then happens to all of it, at once."""
+    subprocess.run(
+        [sys.executable, "-m", "pytest", __file__, "-k", "plain_backbone or same_bits"],
+        env=os.environ | {"GLIBC_TUNABLES": f"glibc.malloc.perturb={number}"},
+        cwd=REPOSITORY,
+        check=True,
+    )
