@@ -247,5 +247,6 @@ class _DrainingServer(uvicorn.Server):
             return
         log.info("stopping: running requests have %d s to end", self._drain_s)
         if not engine.drain(self._drain_s):
-            log.warning("stopping: some requests had to be cut")
+            log.warning("stopping: some requests have to be cut")
+            engine.close()  # they would be spoken on while their sound still leaves
         self.should_exit = True
