@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import threading
 import time
 from collections.abc import Callable
@@ -107,6 +108,7 @@ class Front:
         def make() -> None:
             try:
                 result, error = self._open(), None
+                gc.freeze()  # what is there by now stays: no collection looks through it again
             except BaseException as caught:
                 result, error = None, caught
             with contextlib.suppress(RuntimeError):  # the server has ended meanwhile
