@@ -246,7 +246,8 @@ class _DrainingServer(uvicorn.Server):
             self.should_exit = True
             return
         log.info("stopping: running requests have %d s to end", self._drain_s)
-        if not engine.drain(self._drain_s):
+        is_done = engine.drain(self._drain_s)
+        self.should_exit = True
+        if not is_done:
             log.warning("stopping: some requests have to be cut")
             engine.close()  # they would be spoken on while their sound still leaves
-        self.should_exit = True

@@ -27,10 +27,9 @@ helper = njit(**OPTIONS)
 # whoever holds no more than its address reads what another thread has made of that memory.
 
 
-def _begin(context: Any, builder: Any, signature: Any, given: Any, at: int) -> Any:
-    """The address of the first number of the array that is argument ``at``."""
-    array = context.make_array(signature.args[at])(context, builder, given[at])
-    return builder.ptrtoint(array.data, I64)
+def _data(context: Any, builder: Any, signature: Any, given: Any, at: int) -> Any:
+    """A pointer to the first number of the array that is argument ``at``."""
+    return context.make_array(signature.args[at])(context, builder, given[at]).data
 
 
 @intrinsic
@@ -42,7 +41,8 @@ def call_product(
 
     def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
         kind = ir.FunctionType(ir.VoidType(), [I64] * 8)
-        ours, to = (_begin(context, builder, signature, given, at) for at in (2, 3))
+        arrays = (_data(context, builder, signature, given, at) for at in (2, 3))
+        ours, to = (builder.ptrtoint(pointer, I64) for pointer in arrays)
         place = builder.inttoptr(given[0], kind.as_pointer())
         builder.call(place, [given[1], ours, to, *given[4:]])
         return context.get_dummy_value()
@@ -94,8 +94,7 @@ def _arrive(_: Any, counter: Any) -> Any:
     """Add one to a counter [1], for all threads to see."""
 
     def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
-        place = _begin(context, builder, signature, given, 0)
-        place = builder.inttoptr(place, I64.as_pointer())
+        place = _data(context, builder, signature, given, 0)
         builder.atomic_rmw("add", place, ir.Constant(I64, 1), "acq_rel")
         return context.get_dummy_value()
 
@@ -107,8 +106,7 @@ def _arrived(_: Any, counter: Any) -> Any:
     """How many have arrived."""
 
     def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
-        place = _begin(context, builder, signature, given, 0)
-        return builder.load_atomic(builder.inttoptr(place, I64.as_pointer()), "acquire", 8)
+        return builder.load_atomic(_data(context, builder, signature, given, 0), "acquire", 8)
 
     return types.int64(counter), generate
 

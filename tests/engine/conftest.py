@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import lzma
+import os
+import platform
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -48,3 +51,14 @@ def tiny(tiny_folder: Path, tiny_config: Zonos2Config) -> Backbone:
 def golden_forward() -> dict[str, torch.Tensor]:
     with np.load(GOLDEN / "forward.npz") as arrays:
         return {name: torch.from_numpy(arrays[name]) for name in arrays.files}
+
+
+@pytest.fixture
+def spoilt() -> Callable[[int], dict[str, str]]:
+    """The environment of a process in which all memory that is freed is written over with a byte.
+
+    Other threads do that to some of it now and then.
+    """
+    if platform.libc_ver()[0] != "glibc":
+        pytest.skip("only glibc can spoil freed memory")
+    return lambda byte: os.environ | {"GLIBC_TUNABLES": f"glibc.malloc.perturb={byte}"}

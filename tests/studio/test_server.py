@@ -75,6 +75,12 @@ class Studio:
         assert self.process.stdout is not None
         self.port = int(self.process.stdout.readline())
 
+    def __enter__(self) -> "Studio":
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.process.kill()
+
     def request(self, method: str, path: str, body: str | None = None) -> http.client.HTTPResponse:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
         connection.sock = socket.socket()
@@ -90,8 +96,7 @@ class Studio:
 
 
 def test_a_stop_refuses_the_new_ends_what_runs_and_exits_with_0():
-    studio = Studio(drain_s=60)
-    try:
+    with Studio(drain_s=60) as studio:
         running = studio.speak(LONG)
         assert running.status == 200
         studio.process.send_signal(signal.SIGTERM)
@@ -107,15 +112,12 @@ def test_a_stop_refuses_the_new_ends_what_runs_and_exits_with_0():
         assert studio.process.returncode == 0
         assert "Traceback" not in log
         assert "pier" not in out + log  # what is spoken stays out of the log
-    finally:
-        studio.process.kill()
 
 
 @pytest.mark.slow
 def test_who_plays_the_sound_as_it_comes_hears_its_end_after_a_stop():
     """At twice its pace; the engine is done long before."""
-    studio = Studio(drain_s=60)
-    try:
+    with Studio(drain_s=60) as studio:
         running = studio.speak(LONG)
         assert running.status == 200
         studio.process.send_signal(signal.SIGTERM)
@@ -125,22 +127,19 @@ def test_who_plays_the_sound_as_it_comes_hears_its_end_after_a_stop():
             time.sleep(0.25)
         assert num_bytes > 10 * 88_200
         assert studio.process.wait(timeout=60) == 0
-    finally:
-        studio.process.kill()
 
 
 @pytest.mark.slow
 def test_a_stop_that_may_not_wait_cuts_what_runs():
-    studio = Studio(drain_s=0)
-    try:
+    with Studio(drain_s=0) as studio:
         running = studio.speak(LONG * 7)
         assert running.status == 200
+        stopped_s = time.monotonic()
         studio.process.send_signal(signal.SIGTERM)
         with pytest.raises(http.client.IncompleteRead) as cut:
             running.read()
         assert len(cut.value.partial) < 60 * 88_200  # of two minutes; what was made by then
         _, log = studio.process.communicate(timeout=120)
+        assert time.monotonic() - stopped_s < 30
         assert studio.process.returncode == 0
         assert "the studio was closed" in log and "timeout graceful shutdown" not in log
-    finally:
-        studio.process.kill()

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import platform
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -144,13 +142,13 @@ def test_a_full_disk_or_a_damaged_file_of_what_was_kept_stops_nobody(
     assert torch.isfinite(step(torch.zeros(1, 9, dtype=torch.int64), [0], [0])).all()
 
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc can spoil freed memory")
-@pytest.mark.parametrize("number", [0x5A, 0xA5])
-def test_memory_that_was_freed_or_never_written_is_not_read(number: int) -> None:
-    """What other threads do to it now and then happens to all of it, at once."""
+@pytest.mark.parametrize("byte", [0x5A, 0xA5])
+def test_memory_that_was_freed_or_never_written_is_not_read(
+    byte: int, spoilt: Callable[[int], dict[str, str]]
+) -> None:
     subprocess.run(
         [sys.executable, "-m", "pytest", __file__, "-k", "plain_backbone or same_bits"],
-        env=os.environ | {"GLIBC_TUNABLES": f"glibc.malloc.perturb={number}"},
+        env=spoilt(byte),
         cwd=REPOSITORY,
         check=True,
     )
